@@ -151,9 +151,8 @@ class Toolroll:
     def from_folder(cls, path: str | PathLike[str], **options: Unpack[SourceOptions]) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
-        The options are the same as of `from_tools`. `catalog.json` in the folder may hold further
-        `pages`, and
-        `tiers` if none are passed.
+        The options are the same as of `from_tools`. `catalog.json` in the folder may hold further `pages`,
+        and `tiers` if none are passed.
 
         Raises:
             InvalidDefinition: with file, line and key of the error.
@@ -542,8 +541,7 @@ class Toolroll:
         """Previews under other rules or with other tools: nothing is saved, logged, counted or learnt from.
 
         The result shows the moment of the call. Over a registry, a rule or tool that was saved within the
-        last second
-        may be missing.
+        last second may be missing.
 
         Args:
             rules: added to the present ones, or replacing those with the same `org` and `name`.
@@ -620,11 +618,10 @@ class Toolroll:
     ) -> Session:
         """The conversation of this name, in its present state.
 
-        In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that
-        any process can continue the conversation; if the store does not answer, the state in this process
-        counts. The
-        first request of an organisation waits up to half a second for its own tools. In an event loop, use
-        `asession`.
+        In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
+        process can continue the conversation; if the store does not answer, the state in this process counts.
+        The first request of an organisation waits up to half a second for its own tools. In an event loop,
+        use `asession`.
 
         Args:
             session: names the conversation within its organisation.
@@ -710,8 +707,8 @@ class Toolroll:
     def may(self, name: str, context: Context | None = None) -> bool:
         """Whether this context may have the tool now: one decision for lists, searches and calls.
 
-        False for a tool that does not exist. `Selection.check` and `Session.check` also
-        ask whether the model was offered the tool.
+        False for a tool that does not exist. `Selection.check` and `Session.check` also ask whether the model
+        was offered the tool.
         """
         return name in self.visible(context)
 
@@ -782,10 +779,10 @@ class Toolroll:
         Args:
             picked: the selection that the model was sent, its receipt, or its event id (in memory: while it
                 is among the last 128).
-            called: called tool → whether it succeeded; None if that is unknown or was not the tool's
-                fault. In a list of names, all succeeded. Shown tools that are not named were not called.
-                To report the duration of a call, give a mapping:
-                `{"weather": {"succeeded": True, "duration_ms": 84.0}}`.
+            called: called tool → whether it succeeded; None if that is unknown or was not the tool's fault.
+                In a list of names, all succeeded. Shown tools that are not named were not called. To report
+                the duration of a call, give a mapping: `{"weather": {"succeeded": True, "duration_ms":
+                84.0}}`.
             wanted: the same for tools that were not shown, and that the model found by a search and called.
             corrected: wrongly called tool → the right one, or None.
             final: False if more reports on this turn will follow. A turn without a final report is closed

@@ -1,9 +1,9 @@
 """Confidence: how sure a score makes it that some tool of a catalog serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so a score means
-something else in each catalog. Confidence is a share, which means the same everywhere: the share of
-served messages whose best score is no higher.
-On every catalog, a limit of 0.05 refuses one in twenty served messages.
+something else in each catalog. Confidence is a share, which means the same everywhere: the share of served
+messages whose best score is no higher. On every catalog, a limit of 0.05 refuses one in twenty served
+messages.
 
 Examples tell which messages a tool serves. Some are held out, and searched for in the catalog without them
 (conformal prediction). If a catalog has few, the scores of other catalogs replace them.
@@ -184,8 +184,7 @@ class ExampleDigests:
         """At most `MOST_HELD_OUT` messages: of each tool an eighth or one; None if there are too few.
 
         A tool may lose its only example, since tools without examples get messages, too. The choice is a
-        function
-        of the texts: the same definitions give the same confidence.
+        function of the texts: the same definitions give the same confidence.
         """
         if len(self.examples.digests) < LEAST_HELD_OUT:
             return None

@@ -191,10 +191,9 @@ class Catalog:
         shared ones. An own tool hides a shared one of the same name; own tools join a shared toolkit of the
         same name, whose settings count.
 
-        The weights of words in own tools are those of one catalog with all tools; in shared tools, those
-        of the shared catalog. Damping is measured within each part, calibration in the shared part if it
-        has enough
-        examples. The own part has no HNSW graph.
+        The weights of words in own tools are those of one catalog with all tools; in shared tools, those of
+        the shared catalog. Damping is measured within each part, calibration in the shared part if it has
+        enough examples. The own part has no HNSW graph.
 
         Raises:
             InvalidDefinition: as `build` does, of the own part.

@@ -2,9 +2,9 @@
 
 A plugin that writes its own examples can be found for most messages, and its own texts do not tell a greedy
 tool from a useful one. The other tools' texts do: they are messages and descriptions that belong elsewhere.
-So all of them are searched for. A tool that is among the first k for far more of them than its share has all
-its scores damped until it is not; likewise all tools of a toolkit together. A tool within its share keeps its
-scores.
+So all of them are searched for, and a tool's share is counted: the searches in which it is
+among the first k. If the share is far too large, a factor damps all scores of the tool until the share is not.
+All tools of a toolkit together are damped likewise. Other tools keep their scores.
 
 The naive way is a bound on the similarity of examples and own description. It loses the most valuable honest
 examples, which the description would not have found, and greedy descriptions pass it.
@@ -309,10 +309,8 @@ class _ProbeWeights:
         """1 for a share of probes within the bound, else the factor that brings the share below the bound.
 
         among: the foreign probes. own: the tool's best score on each probe. others: the score of the k-th
-        tool on
-        each. No group alone weighs more than half of the bound against a tool; otherwise a flood of texts
-        about a
-        tool's subject would damp that tool.
+        tool on each. No group alone weighs more than half of the bound against a tool; otherwise a flood of
+        texts about a tool's subject would damp that tool.
         """
         votes, authors, within = self.votes[among], self.authors[among], own > others
         against = np.bincount(authors, votes * within)

@@ -62,9 +62,8 @@ class MarkTable:
     ) -> MarkTable:
         """The table of these tools. O(characters of the names).
 
-        shared, behind: the shared table before them, and its number of rows. is_deferred: whether the
-        rows are
-        computed for the first message with a mark.
+        shared, behind: the shared table before them, and its number of rows. is_deferred: whether the rows
+        are computed for the first message with a mark.
         """
         table = cls(Deferred(_rows_for(texts)), shared, behind)
         if not is_deferred:
@@ -160,7 +159,7 @@ _NO_HITS: tuple[MarkHit, ...] = ()
 
 
 def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, Rows]]:
-    """Computes `MarkTable.rows` of these tools; keeps only their names."""
+    """A function that computes `MarkTable.rows` of these tools. It keeps only their names."""
     names = [(text.toolkit, text.name) for text in texts]
 
     def make() -> Mapping[str | Service, Rows]:

@@ -12,9 +12,8 @@ class Service(NamedTuple):
     """A product, or a family of products with a common name ("our wiki").
 
     Attributes:
-        names: in messages, the usual one first. A name with a capital at its beginning is also a common
-            word, so
-            it counts only with a capital inside a sentence.
+        names: in messages, the usual one first. A name with a capital at its beginning is also a common word,
+            so it counts only with a capital inside a sentence.
         servers: words in the names or toolkits of its servers' tools.
     """
 

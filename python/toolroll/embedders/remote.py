@@ -33,9 +33,8 @@ RECHECK_S = 600.0  # between two comparisons of the server's model with the firs
 class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
-    The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server
-    does not answer but has answered before, the embedder uses the earlier identity, so that cached
-    vectors remain
+    The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server does
+    not answer but has answered before, the embedder uses the earlier identity, so that cached vectors remain
     usable, and compares the model once the server answers. It compares again every ten minutes: vectors of
     another model cannot be compared with the old ones, so from then on every call fails.
 

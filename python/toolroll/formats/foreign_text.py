@@ -2,9 +2,8 @@
 
 Names, descriptions, parameters, enums, defaults and errors come from tools' authors and from MCP servers. A
 model, or a person at a terminal, reads structure in our text: a line is an entry, a heading begins a tool, a
-comma ends a name. A line break in a description would begin an entry of a tool that does not exist,
-perhaps in
-the name of another server. So each text passes through one of these functions; `fill` puts texts together:
+comma ends a name. A line break in a description would begin an entry of a tool that does not exist, perhaps
+in the name of another server. So each text passes through one of these functions; `fill` puts texts together:
 
 | function | for | promises |
 | --- | --- | --- |
@@ -18,8 +17,7 @@ the name of another server. So each text passes through one of these functions; 
 | `escaped` | text on a terminal | no control of the terminal |
 
 They return no invisible character, and no line end but the "\n" of `paragraphs`. Ordinary text stays the
-same,
-byte for byte.
+same, byte for byte.
 """
 
 from __future__ import annotations

@@ -35,14 +35,14 @@ class Retention:
 
     Attributes:
         idle_turns: a loaded tool is unloaded after more than this many turns without a call.
-        sticky_turns, sticky_tools: tools called in this many last turns stay, up to this many.
+        sticky_turns, sticky_tools: tools called in the last `sticky_turns` turns stay, at most `sticky_tools`.
         sticky_count: whether `sticky_tools` counts all of these ("called"), or only tools that the turn does
             not select anyway ("added").
         opening: a conversation's first list has `opening` times k retrieved tools, which stay in a provider's
             prompt cache.
         newcomers: later turns add new tools among the first `newcomers` times k.
-        growth: a list grows to `growth` times k; then the third that was selected longest ago leaves at once.
-            0: each turn sends only its own selection.
+        growth: a list grows to `growth` times k; then the third of its tools that were selected longest ago
+            leaves at once. 0: each turn sends only its own selection.
         loading: whether the model may load and unload tools (`manage_tools`); the application always may.
     """
 
@@ -119,10 +119,8 @@ class Conversation:
         """The number of the turn that this message begins or continues. mark: `heard` of the message.
 
         The messages are counted, whether they include this one or not (`ends_with`). If they are cut to a
-        window, the
-        count no longer rises: then another message is the next turn, and the same message is the same
-        turn. Without a
-        history, the same message is the same turn while that turn is open.
+        window, the count no longer rises: then another message is the next turn, and the same message is the
+        same turn. Without a history, the same message is the same turn while that turn is open.
         """
         counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
@@ -204,7 +202,7 @@ class Conversation:
         return replace(self, whole=self.turn if is_open else self.turn + 1)
 
     def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
-        """The conversation after these calls, the latest last. core: tools that are selected anyway."""
+        """The conversation after calls of these tools, the latest last. core: tools that are selected anyway."""
         loaded = tuple([one._replace(used=self.turn) if one.name in names else one for one in self.loaded])
         new = [name for name in reversed(names) if name not in core]
         is_first = not self.called or self.called[0][0] != self.turn

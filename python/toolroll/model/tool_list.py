@@ -11,10 +11,9 @@ class ItemRows(NamedTuple):
     """The rows of the tools of one item in a list.
 
     Attributes:
-        rows: rows of its tools in the catalog; several for a group, none for an item that is never
-            chosen. Two
-            items of one name have the same row. Rows beyond the catalog's belong to members that are always
-            returned.
+        rows: rows of its tools in the catalog; several for a group, none for an item that is never chosen.
+            Two items of one name have the same row. Rows beyond the catalog's belong to members that are
+            always returned.
         key: in a group, the key of the list whose members have these rows, in order; "" for a single tool.
         hosted: the row, beyond the catalog's, of an item that is always returned, or of the rest of a group
             beside its tools; -1 for none.

@@ -163,8 +163,8 @@ class Toolkit:
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
         members: tools of other toolkits that are activated with its own: names, or patterns in which `*`
             stands for any text (`memory_*`). A build looks them up, for a platform's toolkit among the
-            platform's tools; an unknown name is no error. A member's own toolkit
-            decides who gets it: rules, tiers, settings and pages that name this toolkit do not reach it.
+            platform's tools; an unknown name is no error. A member's own toolkit decides who gets it: rules,
+            tiers, settings and pages that name this toolkit do not reach it.
     """
 
     name: str

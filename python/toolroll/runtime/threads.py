@@ -340,7 +340,7 @@ _current = _Current()
 def is_given_up() -> bool:
     """Whether this thread has worked for too long, so that a wait for a database should end.
 
-    The thread runs a call of a pool whose caller waited until its deadline, or is in a `give_up_after`.
+    So it is if a pool's call has passed its deadline, or a `give_up_after` its time.
     """
     task = _current.task
     return (task is not None and task.is_lost) or time.monotonic() >= _current.give_up_at

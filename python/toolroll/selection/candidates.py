@@ -7,8 +7,8 @@ tool back that a hard stage forbade. The soft stages run in the core (`PickedCan
 Until rows are ranked, a bitset (`pool`) is in play; from then on two columns, rows and scores, in order. So
 the work follows the tools in play and not the size of the catalog.
 
-A later stage finds the evidence of an earlier stage by its type (`retrieved`,
-`fallback`, `reranked`, `before_list`). Only explanations read the reason of a step.
+A later stage finds the evidence of an earlier stage by its type (`retrieved`, `fallback`, `reranked`,
+`before_list`). Only explanations read the reason of a step.
 """
 
 from __future__ import annotations

@@ -76,8 +76,7 @@ class PolicySource:
         """The source without invalid rules and mappings; `problems` names them.
 
         before: an earlier result of `sorted_out`. Its tiers stand in for missing tiers. Its rules are not
-        checked
-            again under the same tiers.
+        checked again under the same tiers.
         """
         known_tiers = () if before is None else before.tiers
         problems = {org: list(found) for org, found in self.problems.items()}
@@ -181,11 +180,9 @@ class EffectivePolicy:
     ) -> EffectivePolicy:
         """The valid rules and mappings; `on_error` decides about an organisation with errors.
 
-        "last_known": its rules and mappings in `known` count, and its new deny rules. If `known` has
-        none, or if
-        there are other errors, it is closed. "closed": its contexts see only those public tools that the
-        other
-        rules allow; an error of the platform closes all contexts. "open": the failure is only named.
+        "last_known": its rules and mappings in `known` count, and its new deny rules. If `known` has none, or
+        if there are other errors, it is closed. "closed": its contexts see only those public tools that the
+        other rules allow; an error of the platform closes all contexts. "open": the failure is only named.
 
         known: the policy before this one.
         """

@@ -106,8 +106,7 @@ class PipelineBuilder:
         """The pipeline of definitions that differ in a few tools from a pipeline of this builder.
 
         It selects like one that is built whole, except that damping and calibration stay the same until
-        `measured`
-        is called. Its vectors have no graph. None if a whole build is needed, or as good.
+        `measured` is called. Its vectors have no graph. None if a whole build is needed, or as good.
 
         rest: the definitions; their tools are not read.
 

@@ -126,8 +126,8 @@ class Profile:
         explore: the probability that the last place goes to the tool with the fewest outcomes.
         affinity: the gain of tools whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool is unloaded after more than this many turns without a call.
-        sticky_turns, sticky_tools: tools called in this many last turns of a conversation stay, up to
-        this many.
+        sticky_turns, sticky_tools: tools called in a conversation's last `sticky_turns` turns stay, at most
+            `sticky_tools`.
         sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
             not select anyway ("added").
         opening: a conversation's first list has `opening` times k retrieved tools.

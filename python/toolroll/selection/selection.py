@@ -137,9 +137,8 @@ class Selection:
         deferred: names of tools that stay out of the prompt until a search finds them (Anthropic, Responses).
 
         Raises:
-            InvalidInput: the provider is unknown, or does not support an argument; all of Anthropic's
-                tools are
-                deferred.
+            InvalidInput: the provider is unknown, or does not support an argument; all of Anthropic's tools
+                are deferred.
         """
         sent = self._sent(provider, strict, json_schema, returns, deferred)
         hosted = self._hosted()
@@ -215,9 +214,8 @@ class Selection:
     ) -> Delivery:
         """The fields to merge into the provider's request, in one of four ways.
 
-        "replace": the selected tools. "allow": all tools that this caller may see, the same on each turn;
-        the model may call only the selected ones. "defer": the core and a search, all others out of the
-        prompt.
+        "replace": the selected tools. "allow": all tools that this caller may see, the same on each turn; the
+        model may call only the selected ones. "defer": the core and a search, all others out of the prompt.
         "meta-tools": the core, and tools to search and to call.
 
         core: names of tools that every turn has; None for pinned tools and tools of base toolkits, or for
@@ -262,9 +260,8 @@ class Selection:
     def check(self, name: str) -> Tool:
         """The tool that the model may call under this name: the tool's own name or the name that was sent.
 
-        This selection must have shown the tool, or its conversation must have found or loaded it since.
-        The newest
-        policy must allow it. `Delivery.check` and `Session.check` decide alike.
+        This selection must have shown the tool, or its conversation must have found or loaded it since. The
+        newest policy must allow it. `Delivery.check` and `Session.check` decide alike.
 
         Raises:
             Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
@@ -310,9 +307,8 @@ class Selection:
     def confidence(self) -> float | None:
         """How sure retrieval is that some tool serves the message, in [0, 1]; None if it did not run.
 
-        It is the share of messages with a right tool in this catalog that look no better. At 0.05, a
-        limit of this
-        value would turn away one in twenty of such messages.
+        It is the share of messages with a right tool in this catalog that look no better. At 0.05, a limit of
+        this value would turn away one in twenty of such messages.
         """
         retrieved = self.candidates.retrieved
         return None if retrieved is None else retrieved.confidence
@@ -444,8 +440,8 @@ class Selection:
         """The origins of the tools, as `key=value` for a log; further lines for cuts and routes.
 
         tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
-        tool cap: kept=25/35, dropped=10: browser_click, browser_open, …
-        tool routes: hit=1: email(pattern 'email|inbox|compose')
+        tool cap: kept=25/35, dropped=10: browser_click, browser_open, … tool routes: hit=1: email(pattern
+        'email|inbox|compose')
         """
         return explanation.log_lines(self._trail, self.degraded)
 

@@ -25,8 +25,7 @@ class Snapshot:
         shared: for all organisations without a pipeline of their own.
         own: organisation → pipeline over the shared tools and its own.
         awaited: organisations whose own pipeline is not built yet. They get the shared one, and their
-            selections
-            say so.
+            selections say so.
         stored: organisation → settings with a stored value; "" for the platform's.
         experiments: organisation → the experiment that assigns its turns to variants; "" for all others.
         lasting_failures: failures for everybody, such as a registry that cannot be reached.
@@ -61,9 +60,8 @@ class Snapshot:
     def has_rules(self, org: str) -> bool:
         """Whether something could deny a tool to a context of this organisation.
 
-        Rules, damaged policy rows, a toolkit's tier, a tool's status, and a part of the catalog that is
-        not built yet
-        can. A setting without a value denies nothing.
+        Rules, damaged policy rows, a toolkit's tier, a tool's status, and a part of the catalog that is not
+        built yet can. A setting without a value denies nothing.
         """
         owners = self.policy.owners
         return (

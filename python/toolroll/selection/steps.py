@@ -67,8 +67,7 @@ class RerankingStep(Protocol):
         """A new score for each of these tools; None leaves the scores unchanged.
 
         The highest score comes first; equal scores keep their order. Core tools are not among the tools,
-        because
-        they are always selected.
+        because they are always selected.
 
         tools: best first. scores: float32[n]; higher is better, and 0 is no evidence.
         """

@@ -132,9 +132,8 @@ class _Request:
     def has_objects(self, items: Sequence[Any]) -> bool:
         """Whether these are the same objects, unchanged.
 
-        Each call compares about `_COMPARED` bytes, and the next call other ones. So a change in place in
-        a long list,
-        or an equal object in the place of another, is noticed some calls later.
+        Each call compares about `_COMPARED` bytes, and the next call other ones. So a change in place in a
+        long list, or an equal object in the place of another, is noticed some calls later.
         """
         own = self.tool_list.items
         try:

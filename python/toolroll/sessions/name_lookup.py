@@ -37,9 +37,8 @@ class NameLookup:
     def own(self, name: str) -> str | None:
         """The own name of the tool that a model calls by this name; None if there is none.
 
-        A name in the form of a replaced name is never a tool's own name here. Otherwise a tool with that
-        own name
-        would get the calls of another tool as soon as the other one is removed.
+        A name in the form of a replaced name is never a tool's own name here. Otherwise a tool with that own
+        name would get the calls of another tool as soon as the other one is removed.
         """
         return own_name_of(name, self.visible) if is_replaced(name) else name
 

@@ -404,9 +404,8 @@ class Session:
     def check(self, name: str) -> Tool:
         """The tool or meta-tool that the model calls by this name: its own name or the name that was sent.
 
-        The turn must have shown the tool, or the conversation must have found or loaded it, in any
-        process. The
-        newest policy must allow it.
+        The turn must have shown the tool, or the conversation must have found or loaded it, in any process.
+        The newest policy must allow it.
 
         Raises:
             Denied: the tool does not exist, was not offered, or is no longer allowed by policy.
@@ -736,9 +735,8 @@ def _reports(
 ) -> list[tuple[TurnRecord, list[Entry]]]:
     """The outcomes for each event that showed the tools, the newest first.
 
-    A tool that no event showed counts as wanted in the newest event. If that event is a search, a failed
-    call of
-    the tool does not count.
+    A tool that no event showed counts as wanted in the newest event. If that event is a search, a failed call
+    of the tool does not count.
     """
     left, reports = dict(called), []
     for turn in turns:

@@ -68,9 +68,8 @@ class GeminiHistory(HistoryForm):
     def pairs(self, messages: Sequence[Message]) -> dict[Position, Position]:
         """First the pairs with the same id, then pairs with the same name and not the same id, in order.
 
-        In the message after the call, different ids do not matter: Gemini uses the order. Further away,
-        one of the
-        two must have no id.
+        In the message after the call, different ids do not matter: Gemini uses the order. Further away, one
+        of the two must have no id.
         """
         found = super().pairs(messages)
         taken = set(found.values())

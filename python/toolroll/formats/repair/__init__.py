@@ -1,7 +1,7 @@
 """Repairs a model's output: arguments, tool calls in text, claims without a call, histories; counts cost.
 
-Users import it as `from toolroll import repair`. Every function works alone, on the forms of
-OpenAI, Anthropic and Gemini, and needs no catalog. A new repair is a file here and a name in `__all__`.
+Users import it as `from toolroll import repair`. Every function works alone, on the forms of OpenAI,
+Anthropic and Gemini, and needs no catalog. A new repair is a file here and a name in `__all__`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Repairs a model's arguments by the tool's own schema.
 
-Models write "5" for 5, "true" for true, null for absent values, and parameters that the tool does not
-have. A value is changed only if the schema rejects it and exactly one reading fits. Every change is
-reported.
+Models write "5" for 5, "true" for true, null for absent values, and parameters that the tool does not have. A
+value is changed only if the schema rejects it and exactly one reading fits. Every change is reported.
 Everything else is left for the tool to reject.
 """
 

@@ -1,8 +1,7 @@
 """Readers of tool calls in the formats of models' templates, each with its own mark.
 
 If a server's parser misses a call, the call arrives as text. A reader gets the scan and the match of its
-mark,
-and returns the calls there, or None if they cannot be read.
+mark, and returns the calls there, or None if they cannot be read.
 """
 
 from __future__ import annotations

@@ -45,9 +45,8 @@ def repair_history(messages: Sequence[Message], form: str | None = None) -> Hist
     - Gemini only: results are found by id, else by name and order. A message with calls that follows another
       of the model is merged with it.
 
-    Messages may be dictionaries or objects of the provider's SDK, also mixed. A message that needs no
-    change stays the caller's own object. A changed message is a copy: a pydantic model of the same class
-    or its base
+    Messages may be dictionaries or objects of the provider's SDK, also mixed. A message that needs no change
+    stays the caller's own object. A changed message is a copy: a pydantic model of the same class or its base
     if one of them accepts the change, otherwise a dictionary. A valid list is not changed, and a second
     repair changes nothing. Linear time.
 

@@ -88,9 +88,9 @@ class _Block(NamedTuple):
 def recover(text: str, tools: Iterable[str | Tool]) -> RecoveryResult:
     """Separates the tool calls of a reply from its text, in linear time.
 
-    Arguments stay as the model wrote them; `repair` makes them fit the tool's schema. The model may write
-    a tool's sent name; the returned calls have the tool's own name. So `tools` can be
-    `picked.names`, `picked.definitions` or `delivery.allowed`.
+    Arguments stay as the model wrote them; `repair` makes them fit the tool's schema. The model may write a
+    tool's sent name; the returned calls have the tool's own name. So `tools` can be `picked.names`,
+    `picked.definitions` or `delivery.allowed`.
 
     Args:
         text: the reply, as the provider gave it.

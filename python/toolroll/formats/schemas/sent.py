@@ -1,9 +1,8 @@
 """Lists of tools in a provider's form: as dictionaries that the caller may change, and as JSON.
 
-Each tool is converted once for a provider and form. Later calls copy its dictionaries in the core and
-reuse its
-JSON. The cache is by tool and not by catalog: a refresh keeps the tools that have not changed, organisations
-share theirs, and the memory has one bound.
+Each tool is converted once for a provider and form. Later calls copy its dictionaries in the core and reuse
+its JSON. The cache is by tool and not by catalog: a refresh keeps the tools that have not changed,
+organisations share theirs, and the memory has one bound.
 """
 
 from __future__ import annotations
@@ -208,9 +207,8 @@ _NOTHING: dict[int, SentTool] = {}
 class _Cache:
     """Converted tools. Bounded; safe to use from many threads.
 
-    It has two generations. When the new one is full, it replaces the old one; a tool that is used moves
-    to the new
-    one. A race of two threads only costs a second conversion.
+    It has two generations. When the new one is full, it replaces the old one; a tool that is used moves to
+    the new one. A race of two threads only costs a second conversion.
     """
 
     def __init__(self, most_bytes: int) -> None:

@@ -1,11 +1,9 @@
 """Tools with an error in their definition: refuses them, or repairs or skips them and reports it.
 
-A person's own file is refused, because its author can correct it. A server's list has other authors, and
-one bad
-tool is no reason to lose the others. So a tool in MCP's form is repaired if that is safe, and otherwise
+A person's own file is refused, because its author can correct it. A server's list has other authors, and one
+bad tool is no reason to lose the others. So a tool in MCP's form is repaired if that is safe, and otherwise
 skipped; the caller can choose either treatment for all tools. Spaces at the ends of a name are always
-removed.
-Every repair and every skipped tool is in the `Definitions` and in the log.
+removed. Every repair and every skipped tool is in the `Definitions` and in the log.
 """
 
 from __future__ import annotations

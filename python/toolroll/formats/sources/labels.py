@@ -1,8 +1,7 @@
 """The names by which a tool from outside may be called, so that rules about a name hold for each of them.
 
-A stranger writes the list of a request. A name may have other capitals or a client's prefix. It may be in
-a kind
-of tool that is no function, or in a member that only some providers read.
+A stranger writes the list of a request. A name may have other capitals or a client's prefix. It may be in a
+kind of tool that is no function, or in a member that only some providers read.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 An attribute that a context leaves empty or blank is unknown, and so is every comparison with it (Kleene's
 three values). The same holds for an annotation that a tool lacks (`Tool.hints`). The caller of `truth`
-decides what
-unknown means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from JSON.
+decides what unknown means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from
+JSON.
 
 Source: S. C. Kleene, Introduction to Metamathematics (1952), §64: the strong tables.
 """

@@ -6,11 +6,10 @@ priority that names a tool decides; at equal priority deny does. A tool that no 
 an allow rule matches: then the level is an allow list, even if the tool of that rule does not exist.
 
 An allow rule matches where its condition is true, a deny rule unless its condition is false: an attribute
-that the caller leaves empty is unknown, and unknown never helps. A condition on annotations is asked for
-each tool, and a missing annotation is unknown as well. An allow rule with such a condition makes its
-level an allow
-list wherever it could match some tool, even if the catalog has no such tool. A toolkit's lowest tier is a
-denial by the platform that no priority outweighs.
+that the caller leaves empty is unknown, and unknown never helps. A condition on annotations is asked for each
+tool, and a missing annotation is unknown as well. An allow rule with such a condition makes its level an
+allow list wherever it could match some tool, even if the catalog has no such tool. A toolkit's lowest tier is
+a denial by the platform that no priority outweighs.
 
 Nothing leaks from one caller to another: an answer is kept under a digest of every attribute that the
 effective rules can read, each with its length, and of no other attribute.
@@ -385,8 +384,7 @@ class Policy:
         """The rows that the matching rules of one level deny; the first match of a row decides.
 
         Neighbouring rules with the same effect are applied in one step, since it does not matter which of
-        them
-        decides. A target is looked up only at its first rule.
+        them decides. A target is looked up only at its first rule.
         """
         undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
         decided: set[tuple[str, str, str]] = set()

@@ -18,8 +18,7 @@ class ContinuedTurn:
 
     A model may call any of them at any time, and several at once, so none may disappear before the turn is
     over. Tools that were loaded since come after them, within `max_tools`, the provider's limit and the
-    budget.
-    Nothing is retrieved again.
+    budget. Nothing is retrieved again.
 
     Attributes:
         limits: of tools and tokens.

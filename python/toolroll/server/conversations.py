@@ -8,21 +8,25 @@ from pydantic import Field
 from toolroll import Toolroll
 from toolroll.model.errors import Denied
 from toolroll.model.tools import Tool
-from toolroll.server.answers import (
+from toolroll.server.bodies import (
+    Body,
     CheckAnswer,
+    ContextBody,
     ConversationAnswer,
     FoundAnswer,
     FoundTool,
     IdleAnswer,
     LoadingAnswer,
+    MessageBody,
+    Provider,
     SelectionAnswer,
+    Texts,
     UsedAnswer,
 )
-from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.outcomes import CalledBody, called_of
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.selection_json import selection_json
+from toolroll.server.selections import selection_json
 from toolroll.sessions.replies import Answer
 from toolroll.sessions.session import Session
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ipaddress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -10,17 +11,37 @@ from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.server.admission import OrgAdmission, Ticket
-from toolroll.server.callers import Caller, address_of
-from toolroll.server.grants import Grant, caller_of_person
-from toolroll.server.hosts import is_allowed
+from toolroll.server.admission import BUSY_RETRY_S, OrgAdmission, RequestLimits, Ticket
+from toolroll.server.callers import Caller, Grant, address_of, caller_of_person
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.large_requests import LargeRequests
 from toolroll.server.metering import Metered
 from toolroll.server.page import is_open
 from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
-from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+ANY = "*"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def is_allowed(header: bytes, allowed: Collection[str]) -> bool:
+    """Whether a Host header names one of these hosts. Its port does not count; "*" allows any."""
+    if ANY in allowed:
+        return True
+    name = header.decode("latin-1").lower()
+    before, colon, port = name.rpartition(":")
+    if colon and port.isdecimal():
+        name = before
+    return name in allowed
+
 
 # Probes have no key, and call a pod by its address. The description is the same for all.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})

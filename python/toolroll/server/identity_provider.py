@@ -17,8 +17,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from joserfc.errors import JoseError
 
 from toolroll.model.errors import Denied, Unavailable
-from toolroll.server.grants import caller_of_person
-from toolroll.server.page_sessions import Person
+from toolroll.server.callers import Person, caller_of_person
 from toolroll.server.settings import ServerSettings
 
 COOKIE = "toolroll_sign_in"

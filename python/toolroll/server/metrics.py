@@ -1,4 +1,4 @@
-"""`GET /metrics`: the counters of all workers, for Prometheus.
+"""`GET /metrics`, `/healthz` and `/readyz`: the counters of all workers, and the probes of one.
 
 Any worker may answer a scrape. So each writes its own metrics to a file every second, and a scrape has the
 series of every worker, with a label `worker`. A sum of rates over the workers stays right when a worker is
@@ -22,7 +22,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from toolroll import Toolroll
+from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.server.callers import Identify, caller_of
+from toolroll.server.key_reader import KeyReader
 from toolroll.server.problems import ProblemRoute
 
 WRITE_EVERY_S = 1.0
@@ -122,3 +125,34 @@ class _Workers:
                 for sample in family.samples:
                     metric.add_sample(sample.name, {**sample.labels, "worker": worker}, sample.value)
         yield from merged.values()
+
+
+def health_router(
+    roll: Toolroll, keys: KeyReader | None = None, read_replica: ReadReplica | None = None
+) -> APIRouter:
+    """`/healthz` and `/readyz`.
+
+    keys: those of callers, where the service reads them. read_replica: what reports are read from.
+    """
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def is_alive() -> dict[str, str]:
+        """Says that the process answers. It asks nothing else, so a database that is away restarts nobody."""
+        return {"status": "ok"}
+
+    @router.get("/readyz", responses={503: {"description": "It cannot select, or is about to stop."}})
+    async def is_ready(response: Response) -> dict[str, Any]:
+        """Says whether selections work, degraded or not. The parts that fail now are in `degraded`."""
+        health = roll.health()
+        response.status_code = 200 if health["ready"] else 503
+        degraded = [*health["degraded"], *(["keys"] if keys is not None and keys.is_failing else [])]
+        if read_replica is not None and read_replica.failing is not None:
+            degraded.append("read_replica")
+        return {
+            "ready": health["ready"],
+            "degraded": degraded,
+            "catalog_revision": health["catalog_revision"],
+        }
+
+    return router

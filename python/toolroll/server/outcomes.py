@@ -9,8 +9,7 @@ from pydantic import Field, StrictBool, StrictFloat
 
 from toolroll import Toolroll
 from toolroll.learning.outcomes import Called
-from toolroll.server.answers import OutcomeAnswer
-from toolroll.server.bodies import FEW_MEMBERS, Body
+from toolroll.server.bodies import FEW_MEMBERS, Body, OutcomeAnswer
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.problems import ProblemRoute
 

@@ -17,7 +17,7 @@ from toolroll.server.callers import caller_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import KeySubject, PageSessions
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.sign_in_attempts import SignInAttempts
+from toolroll.server.sign_in import SignInAttempts
 
 PATH = "/admin"
 SESSION_PATH = f"{PATH}/session"

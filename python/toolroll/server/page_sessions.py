@@ -25,6 +25,8 @@ from typing import Any, TypeAlias
 from fastapi import Request, Response
 from itsdangerous import BadData, URLSafeTimedSerializer
 
+from toolroll.server.callers import Person
+
 COOKIE = "toolroll_session"
 KNOWN_COOKIE = "toolroll_known"
 PAGE_HEADER = b"x-toolroll-page"
@@ -48,24 +50,6 @@ class AccountSubject:
 
     name: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A person whom an identity provider knows.
-
-    Attributes:
-        issuer, subject: who it is; the provider never gives the same pair to somebody else.
-        name: for people, and for the audit log.
-        groups: of the person, as far as the service's settings name them.
-        orgs: claim → organisation, of the claims that the settings name.
-    """
-
-    issuer: str
-    subject: str
-    name: str
-    groups: tuple[str, ...]
-    orgs: Mapping[str, str]
 
 
 Subject: TypeAlias = "KeySubject | AccountSubject | Person"

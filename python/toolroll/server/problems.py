@@ -26,7 +26,7 @@ from toolroll.model.errors import (
     Unavailable,
 )
 from toolroll.server.admission import OrgRateExceeded, OrgRefused
-from toolroll.server.answers import JsonAnswer
+from toolroll.server.bodies import JsonAnswer
 from toolroll.server.large_requests import LargeRequests
 from toolroll.server.metering import in_thread
 

@@ -22,11 +22,11 @@ from toolroll.registry.store.database import Database, listen_address
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.store.url import Address
 from toolroll.selection.profiles import profile
+from toolroll.server.admission import read_rate
 from toolroll.server.application import identity_provider
 from toolroll.server.drop_in.upstream import check_upstream
-from toolroll.server.hosts import is_loopback
+from toolroll.server.gate import is_loopback
 from toolroll.server.logs import configure
-from toolroll.server.request_limits import read_rate
 from toolroll.server.resources import check_traces
 from toolroll.server.setting_sources import SettingSources
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings

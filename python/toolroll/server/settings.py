@@ -17,7 +17,7 @@ from pydantic_settings import (
 from toolroll.front.configuration_errors import matching
 from toolroll.front.limits import FrontLimits
 from toolroll.selection.environment_names import SERVER_PREFIX
-from toolroll.server.grants import Grant
+from toolroll.server.callers import Grant
 
 _Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished

@@ -1,10 +1,15 @@
-"""The application that a worker process runs."""
+"""The application that a worker process runs, and the end of a worker whose parent is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -14,8 +19,24 @@ from toolroll.front.limits import fitted
 from toolroll.server.application import create_application
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.logs import configure
-from toolroll.server.parent import end_with_parent
 from toolroll.server.setting_sources import read_settings
+
+_log = logging.getLogger(__name__)
+
+
+def end_with_parent() -> None:
+    """Stops this process, as SIGTERM does, when the process that started it has ended. For workers alone."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        _log.warning("stopping: the process that started this worker is gone")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="toolroll-parent", daemon=True).start()
+
 
 # How many new objects cause a collection of the young ones. With 700, Python's default, requests and rows of
 # events cause hundreds of collections a second, and each holds up all requests.

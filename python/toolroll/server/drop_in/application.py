@@ -15,18 +15,13 @@ from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.server.admission import OrgAdmission
-from toolroll.server.drop_in.connections import Connections
-from toolroll.server.drop_in.cut_answers import log_only_other_faults
-from toolroll.server.drop_in.proxy import Proxy
-from toolroll.server.drop_in.upstream import Upstream
-from toolroll.server.gate import Gate, Headers
-from toolroll.server.health import health_router
-from toolroll.server.hosts import LOOPBACK
+from toolroll.server.admission import OrgAdmission, RequestLimits
+from toolroll.server.drop_in.proxy import Proxy, log_only_other_faults
+from toolroll.server.drop_in.upstream import Connections, Upstream
+from toolroll.server.gate import LOOPBACK, Gate, Headers
 from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.metrics import metrics_router
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.metrics import health_router, metrics_router
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.settings import ServerSettings
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 
 import anyio
 import anyio.to_thread
@@ -28,12 +29,22 @@ from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.model.context import Context
 from toolroll.model.errors import ToolrollError
 from toolroll.server.callers import Caller
-from toolroll.server.drop_in.connections import Connections
-from toolroll.server.drop_in.cut_answers import is_cut
-from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
+from toolroll.server.drop_in.upstream import Connections, Upstream, headers_for_client, headers_for_upstream
 from toolroll.server.large_requests import LARGE_BYTES, owner_of
 from toolroll.server.metering import in_thread
 from toolroll.server.problems import STATUSES
+
+is_cut: ContextVar[bool] = ContextVar("is_cut", default=False)  # of the request in this task
+
+
+def log_only_other_faults() -> None:
+    """Keeps uvicorn's lines about such answers out of the log. May be called again."""
+    logging.getLogger("uvicorn.error").addFilter(_is_of_another_fault)
+
+
+def _is_of_another_fault(record: logging.LogRecord) -> bool:
+    return not (is_cut.get() and record.getMessage() == "ASGI callable returned without completing response.")
+
 
 _log = logging.getLogger(__name__)
 

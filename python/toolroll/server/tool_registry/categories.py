@@ -18,8 +18,7 @@ from toolroll.selection.policy.pages import matches
 from toolroll.server.bodies import Body, Texts, without, without_read_only
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.paging import page_of
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, with_etag
+from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, page_of, with_etag
 
 
 class PageMappingBody(Body):

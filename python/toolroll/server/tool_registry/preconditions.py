@@ -1,18 +1,19 @@
-"""ETags: a version of a row, which a client must name (If-Match) before it changes the row.
+"""Lists in pages, and ETags of single rows.
 
-So nobody overwrites a change that they have not seen. Source: RFC 9110, sections 8.8.3 and 13.1; RFC 6585.
+A client must name the version of a row (If-Match) before it changes the row, so nobody overwrites a change
+that they have not seen. Source: RFC 9110, sections 8.8.3 and 13.1; RFC 6585.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request, Response
 
-from toolroll.model.errors import Conflict
-from toolroll.server.answers import JsonAnswer
+from toolroll.model.errors import Conflict, InvalidInput
+from toolroll.server.bodies import JsonAnswer
 
 T = TypeVar("T")
 
@@ -87,3 +88,33 @@ def _outdated(version: int) -> HTTPException:
     return HTTPException(
         412, f"the row is at version {version}: read it again, and apply the change to that version"
     )
+
+
+def page_of(
+    name: str,
+    items: Sequence[T],
+    id_of: Callable[[T], str],
+    form: Callable[[T], Any],
+    after: str,
+    limit: int,
+) -> dict[str, Any]:
+    """The items behind the one with the id `after`, under this name; `next` is the `after` of the next page.
+
+    `total` is the number of items on all pages.
+
+    Raises:
+        InvalidInput: no item has this id.
+    """
+    begin = 0
+    if after:
+        places = [place for place, item in enumerate(items) if id_of(item) == after]
+        if not places:
+            raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
+        begin = places[0] + 1
+    part = items[begin : begin + limit]
+    is_last = begin + limit >= len(items)
+    return {
+        name: [form(item) for item in part],
+        "next": "" if is_last else id_of(part[-1]),
+        "total": len(items),
+    }

@@ -12,7 +12,7 @@ from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import attributes_of
 from toolroll.registry.editing.versions import ToolVersion, field_differences
 from toolroll.server import bodies
-from toolroll.server.answers import JsonAnswer
+from toolroll.server.bodies import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag

@@ -1,24 +1,33 @@
-"""`/test-selection`: a selection that nobody learns of, with the reasons of every tool."""
+"""`/test-selection`, `/events` and `/embeddings`: trial selections, logged ones, and missing vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from toolroll import Context, NotFound, Tool, Toolroll
+from toolroll.model.embedder import Embedder
+from toolroll.model.errors import ToolrollError
+from toolroll.registry.analytics.event_view import list_events
+from toolroll.registry.editing.vectors import StoredEmbedder, embed_missing, embedding_state, stored_texts
+from toolroll.registry.events.replay import replay
+from toolroll.registry.store.database import Database
 from toolroll.roll import WhatIf
+from toolroll.runtime.threads import CallPool
+from toolroll.selection import profiles
 from toolroll.selection.explanation import Account
-from toolroll.server.answers import JsonAnswer
-from toolroll.server.bodies import FEW_MEMBERS, Body
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.server.bodies import FEW_MEMBERS, Body, JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess, prepare
-from toolroll.server.tool_registry.rules import RuleBody
-from toolroll.server.tool_registry.what_if import TriedRules
+from toolroll.server.tool_registry.rules import RuleBody, TriedRules
 
 
 class ToolTextsBody(Body):
@@ -157,3 +166,119 @@ def tool_form(one: Account, reasons: Iterable[str], scores: Sequence[float | Non
         "reasons": list(reasons),
         "scores": [None if score is None else round(score, 4) for score in scores],
     }
+
+
+def past_selection_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
+    """`/events` and `/events/{id}/replay`. embedder: of the service."""
+    router = APIRouter(tags=["operations"], route_class=ProblemRoute)
+    builder_of = _builders(access, embedder)
+
+    @router.get("/events")
+    def list_selections(
+        request: Request,
+        org: str | None = None,
+        outcome: str | None = None,
+        tool: str | None = None,
+        limit: int = Query(20, ge=1, le=1_000),
+    ) -> dict[str, Any]:
+        """Logged selections, newest first, without the users' text.
+
+        outcome: only those with this outcome. tool: only those in which this tool was called. Without `org`,
+        a caller of any organisation gets those of all.
+        """
+        window = access.window(request, org)
+        found = list_events(access.reports, window, outcome=outcome, tool=tool, limit=limit)
+        return {"events": found}
+
+    @router.post("/events/{id}/replay")
+    def replay_selection(
+        request: Request,
+        id: str,
+        org: str | None = None,
+        profile: str = "",
+        most: int = Query(1_000, ge=1, le=100_000),
+    ) -> dict[str, Any]:
+        """Decides a logged selection again, with the tools, rules and statistics of its time. Writes nothing.
+
+        `same` says whether the result equals the logged selection; else `missing` has what is no longer
+        available, and `differences` what differs. `tools` has the reasons of at most so many tools, without
+        those that a rule hid. It takes a message that was kept. profile: decides in place of the logged one.
+        """
+        owner, is_bound = access.window(request, org).org, access.identify(request).org is not None
+        found = replay(access.database, id, builder_of, org=owner, profile=profile)
+        selection = found.selection
+        accounts = () if selection is None else selection.accounts()[:most]
+        scores = () if selection is None else selection.scores([one.name for one in accounts], known=is_bound)
+        return {
+            **found.to_dict(),
+            "stages": [] if selection is None else [asdict(step) for step in selection.steps(known=is_bound)],
+            "tools": [tool_form(one, one.reasons, each) for one, each in zip(accounts, scores, strict=True)],
+        }
+
+    return router
+
+
+def _builders(access: RegistryAccess, embedder: Embedder | None) -> Callable[[str], PipelineBuilder]:
+    def builder(name: str) -> PipelineBuilder:
+        made = embedder
+        if made is not None and not made.is_instant:
+            made = StoredEmbedder(made, access.database)
+        return PipelineBuilder(made, profiles.profile(name or "default"))
+
+    return builder
+
+
+_log = logging.getLogger("toolroll")
+
+
+@dataclass(eq=False)
+class _Run:
+    """One computation at a time in this process. It stores each batch, so that it may be interrupted."""
+
+    database: Database
+    embedder: Embedder
+    _pool: CallPool = field(default_factory=lambda: CallPool(1, "toolroll-embed"))
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._pool.arun(
+                lambda: embed_missing(self.database, self.embedder, stored_texts(self.database))
+            )
+        except ToolrollError as error:
+            _log.warning("embeddings cannot be computed: %s", error)
+
+
+def embedding_router(access: RegistryAccess, embedder: Embedder | None) -> APIRouter:
+    """`/embeddings/recompute`. embedder: of the service."""
+    router = APIRouter(tags=["operations"], route_class=ProblemRoute, prefix="/embeddings")
+    run = None
+    if embedder is not None and not embedder.is_instant:
+        run = _Run(access.database, embedder)
+    reading = CallPool(2, "toolroll-embed-state")
+
+    @router.post("/recompute", status_code=202)
+    async def recompute(request: Request) -> dict[str, Any]:
+        """Begins to embed the texts of all organisations that have no vector of the service's embedder.
+
+        The answer has the numbers at the beginning. An embedder that works within the process stores no
+        vectors: there is nothing to do (`stored` is false). Needs a key of any organisation.
+        """
+        caller = access.identify(request)
+        caller.require("administer")
+        caller.require_any_org()
+        if run is None:
+            return {"embedder": embedder.identity if embedder else "none", "stored": False}
+        identity = run.embedder.identity
+        state = await reading.arun(
+            lambda: embedding_state(access.database, identity, stored_texts(access.database))
+        )
+        run.start()
+        return {"embedder": identity, "stored": True, **state.to_dict()}
+
+    return router

@@ -46,7 +46,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
             "simulate": "toolroll.cli.lab.simulate",
-            "bench": "toolroll.cli.lab.bench",
+            "bench": "toolroll.cli.evaluate:bench",
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),

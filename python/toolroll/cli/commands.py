@@ -74,7 +74,7 @@ class LazyGroup(Group):
     """A group whose commands are modules, imported when they are asked for.
 
     Attributes:
-        modules: by name of the command, the module whose `command` it is.
+        modules: by name of the command, its module, and `:attribute` if that is not `command`.
         sections: headings of the help with the names below them; it does not list other names.
     """
 
@@ -95,10 +95,10 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command."""
-        module = self.modules.get(cmd_name)
-        if module is None:
+        if cmd_name not in self.modules:
             return None
-        found = import_module(module).command
+        module, _, attribute = self.modules[cmd_name].partition(":")
+        found = getattr(import_module(module), attribute or "command")
         assert isinstance(found, click.Command)
         return found
 

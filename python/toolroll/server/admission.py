@@ -109,10 +109,7 @@ class OrgAdmission:
         self._counts: Counter[str] = Counter()  # organisation → requests in this window
         self._window = 0
         self._used: dict[str, float] = {}  # organisation → seconds of about the last second
-        self._used_at, self._level = (
-            clock(),
-            math.inf,
-        )  # see `share_level`
+        self._used_at, self._level = clock(), math.inf  # see `share_level`
         self._lag_s = 0.0  # as of the latest request
         # organisation → requests in this round of the event loop, which is one for a client of one at a time
         self._in_round: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import Group
-from toolroll.cli.mcp import approve, clients, serve, sign_in, status, watch
+from toolroll.cli.mcp import clients, serve, servers, status
 
 _SERVE = "serve"
 
@@ -42,6 +42,6 @@ command = GatewayGroup(
     "toolroll mcp connect claude-desktop\n"
     "toolroll mcp --config mcp.json --http 127.0.0.1:8000",
 )
-for _module in (serve, status, watch, clients, sign_in, approve):
+for _module in (serve, status, servers, clients):
     for _command in _module.COMMANDS:
         command.add_command(_command)

@@ -1,4 +1,4 @@
-"""`toolroll registry why, changes, check, status, upgrade`: what a registry holds, and how it came about."""
+"""`toolroll registry why, changes, check, status, upgrade, keep`: the state of a registry, and its causes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ from toolroll.model.errors import NotFound
 
 if TYPE_CHECKING:
     from toolroll.model.context import Context
+
+
+import signal
+import threading
+from datetime import timedelta
+
+from toolroll.cli.parameter_types import duration
+from toolroll.registry.options import Recording
 
 _LONGEST = 80  # characters of a change's details in a table
 
@@ -217,4 +225,57 @@ def upgrade(options: RegistryOptions) -> None:
     print_result(options.json, {"before": before, "after": after}, f"schema {after}: {result}")
 
 
-COMMANDS = (why, changes, check, status, upgrade)
+_LOOK_S = 0.2
+_END_S = 5.0  # for what is in the inbox
+
+
+@command(
+    "keep",
+    example="toolroll registry keep --catalog postgresql://tools@db/tools\n"
+    "toolroll registry keep --catalog sqlite:///tools.db --events 90d",
+)
+@option(
+    "--events",
+    "How long the events of selections are kept; their outcomes stay.",
+    type=duration,
+    metavar="TIME",
+    default="30d",
+)
+@registry_options
+def keep(options: RegistryOptions, events: timedelta) -> None:
+    """Count what hosts record, until it is stopped. Of several keepers one works, and the others wait.
+
+    `toolroll serve` and `toolroll mcp --http` start a keeper of their own. Other hosts keep the registry in a
+    thread, unless they are opened with keeper="none".
+    """
+    from toolroll.registry.events.lease import state_of
+    from toolroll.registry.keeper.keeper import Keeper
+
+    events_s = Recording(events_s=events.total_seconds()).events_s
+    is_ending = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: is_ending.set())
+    with options.database() as database:
+        keeper = Keeper(database, events_s=events_s)
+        keeper.start()
+        said = ""
+        while not is_ending.wait(_LOOK_S):
+            if keeper.failing is not None:
+                says = f"waiting: {keeper.failing}"
+            elif keeper.is_held:
+                says = f"keeping {database.url}"
+            else:
+                says = f"waiting: {state_of(database).holder} keeps {database.url}"
+            if says != said:
+                note(says)
+                said = says
+        keeper.drain(_END_S)
+        keeper.close(_END_S)
+        figures = keeper.figures
+    if options.json:
+        print_json(figures)
+    else:
+        print_fields(figures)
+
+
+COMMANDS = (why, changes, check, status, upgrade, keep)

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
 
 
-@declare(
-    "build",
-    example="toolroll build toolkits/ --to tools.catalog",
-)
+@declare("build", example="toolroll build toolkits/ --to tools.catalog")
 @click.argument("source", metavar="PATH")
 @option(
     "--to target", "The file to write; an older one is replaced in one step.", required=True, metavar="FILE"

@@ -82,8 +82,7 @@ class Check:
 
 
 @declare(
-    "doctor",
-    example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml",
+    "doctor", example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml"
 )
 @path_option("--config", "The service's settings, as TOML.")
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")

@@ -150,11 +150,7 @@ def command(
         if not settings and not (catalog and is_registry(catalog)):
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
         turn = Context(
-            **context,
-            settings=settings,
-            provider=provider or "",
-            required=required,
-            exclude=excluded,
+            **context, settings=settings, provider=provider or "", required=required, exclude=excluded
         )
         roll.warm_up([turn.org])
         unknown = roll.unknown_values(turn)
@@ -238,12 +234,7 @@ def _open(
         if is_saved(catalog):
             return Toolroll.load(catalog, tiers=tiers or None, embedder=embedder, profile=profile)
         return Toolroll.from_folder(
-            catalog,
-            tiers=tiers,
-            embedder=embedder,
-            profile=profile,
-            on_bad_tool=on_bad_tool,
-            progress=shown,
+            catalog, tiers=tiers, embedder=embedder, profile=profile, on_bad_tool=on_bad_tool, progress=shown
         )
     return Toolroll.open(
         catalog,

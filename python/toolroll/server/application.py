@@ -93,9 +93,7 @@ def create_application(settings: ServerSettings) -> FastAPI:
     )
     application.add_middleware(NotStored)
     application.add_middleware(
-        MeasuredRequests,
-        metrics=HttpMetrics.in_registry(metrics.registry),
-        is_logged=settings.log_requests,
+        MeasuredRequests, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
     if traces is not None:
         application.add_middleware(traces.middleware)

@@ -79,11 +79,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.post("/select", responses={200: {"model": SelectionAnswer}})
     async def select(
-        request: Request,
-        session: str,
-        body: TurnBody,
-        schemas: Provider | None = None,
-        receipt: bool = False,
+        request: Request, session: str, body: TurnBody, schemas: Provider | None = None, receipt: bool = False
     ) -> Response:
         """Begins a turn and selects its tools, or goes on with the turn if the message is the same.
 

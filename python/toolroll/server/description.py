@@ -81,10 +81,7 @@ def describe(application: FastAPI) -> None:
 
 def _described(application: FastAPI) -> dict[str, Any]:
     found: dict[str, Any] = get_openapi(
-        title=application.title,
-        version=application.version,
-        description=ABOUT,
-        routes=application.routes,
+        title=application.title, version=application.version, description=ABOUT, routes=application.routes
     )
     components = found.setdefault("components", {})
     components["securitySchemes"] = dict(_KEYS)

@@ -58,11 +58,7 @@ def forget(
 
         which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
-            database,
-            options.org,
-            which,
-            actor=options.actor_name,
-            reason=options.reason,
+            database, options.org, which, actor=options.actor_name, reason=options.reason
         )
     result = {"events": count}
     print_result(options.json, result, f"outcomes of {count:,} events no longer count")

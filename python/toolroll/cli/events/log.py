@@ -16,14 +16,7 @@ from toolroll.cli.options import (
     registry_options,
     window_options,
 )
-from toolroll.cli.output import (
-    one_line,
-    print_fields,
-    print_json,
-    print_list,
-    print_result,
-    print_table,
-)
+from toolroll.cli.output import one_line, print_fields, print_json, print_list, print_result, print_table
 from toolroll.cli.parameter_types import POSITIVE, duration
 
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "unknown")

@@ -35,9 +35,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from toolroll.cli.commands import Group
-from toolroll.cli.options import (
-    json_option,
-)
+from toolroll.cli.options import json_option
 from toolroll.cli.parameter_types import timestamp
 
 if TYPE_CHECKING:

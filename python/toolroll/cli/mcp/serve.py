@@ -71,8 +71,7 @@ def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Confi
 
 
 @command(
-    "serve",
-    example="toolroll mcp --config mcp.json\ntoolroll mcp --config mcp.json --http 127.0.0.1:8000",
+    "serve", example="toolroll mcp --config mcp.json\ntoolroll mcp --config mcp.json --http 127.0.0.1:8000"
 )
 @config_option
 @option("--http", "Serve streamable HTTP at /mcp and /mcp/PAGE.", metavar="HOST:PORT", unset="serve stdio")

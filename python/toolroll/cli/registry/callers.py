@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolroll.cli.commands import ListGroup
-from toolroll.cli.options import (
-    WriteOptions,
-    flag,
-    option,
-    platform_write_options,
-    write_options,
-)
+from toolroll.cli.options import WriteOptions, flag, option, platform_write_options, write_options
 from toolroll.cli.output import note, print_json, print_result
 from toolroll.cli.parameter_types import duration
 from toolroll.cli.registry.by_name import add_list
@@ -26,10 +20,7 @@ if TYPE_CHECKING:
 import sys
 from typing import TYPE_CHECKING
 
-from toolroll.cli.options import (
-    WindowOptions,
-    any_org_options,
-)
+from toolroll.cli.options import WindowOptions, any_org_options
 from toolroll.cli.output import print_list
 
 if TYPE_CHECKING:
@@ -104,11 +95,7 @@ def add_key(
 @keys.command("rotate", example="toolroll registry keys rotate 3f2a9c01 --overlap 7d")
 @click.argument("key_id", metavar="KEY")
 @option(
-    "--overlap",
-    "How long the old key stays valid: 7d, 12h.",
-    type=duration,
-    default="1d",
-    metavar="TIME",
+    "--overlap", "How long the old key stays valid: 7d, 12h.", type=duration, default="1d", metavar="TIME"
 )
 @platform_write_options
 def rotate_key(options: WriteOptions, key_id: str, overlap: timedelta) -> None:

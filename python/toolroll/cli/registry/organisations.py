@@ -7,13 +7,7 @@ import sys
 import click
 
 from toolroll.cli.commands import ListGroup, command
-from toolroll.cli.options import (
-    WriteOptions,
-    flag,
-    option,
-    platform_write_options,
-    write_options,
-)
+from toolroll.cli.options import WriteOptions, flag, option, platform_write_options, write_options
 from toolroll.cli.output import note, print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name, add_list
 from toolroll.model.errors import InvalidInput

@@ -98,10 +98,7 @@ def add_rule(
 @flag("--deny", "Hide the tools.")
 @option("--tool", "The tool it is about.", metavar="NAME", unset="unchanged")
 @option(
-    "--toolkit",
-    "The toolkit it is about, with those below it; * is all.",
-    metavar="NAME",
-    unset="unchanged",
+    "--toolkit", "The toolkit it is about, with those below it; * is all.", metavar="NAME", unset="unchanged"
 )
 @option("--when", _WHEN, type=condition, metavar="JSON", unset="unchanged")
 @_new_priority_option

@@ -20,15 +20,7 @@ from toolroll.cli.options import (
     org_options,
     write_options,
 )
-from toolroll.cli.output import (
-    note,
-    one_line,
-    print_fields,
-    print_json,
-    print_list,
-    print_result,
-    printable,
-)
+from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result, printable
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:

@@ -97,11 +97,7 @@ class RegistryAccess:
             raise
 
     def window(
-        self,
-        request: Request,
-        org: str | None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        self, request: Request, org: str | None, since: datetime | None = None, until: datetime | None = None
     ) -> Window:
         """The events in a time that the caller may read, of an organisation or of all. Raises Denied."""
         caller = self.identify(request)

@@ -131,9 +131,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
 
     @router.get("/drift")
     def read_drift(
-        request: Request,
-        org: str | None = None,
-        older_than_days: float | None = Query(None, ge=0, le=36_500),
+        request: Request, org: str | None = None, older_than_days: float | None = Query(None, ge=0, le=36_500)
     ) -> dict[str, Any]:
         """Tools that lack vectors of the service's embedder.
 
@@ -179,18 +177,13 @@ def experiment_router(access: RegistryAccess) -> APIRouter:
         owner = access.window(request, org).org
         trials = experiments.list_experiments(access.database, active=active)
         own = [trial for trial in trials if owner is None or trial.org == owner][:limit]
-        return {
-            "experiments": [_form(access, trial, worth, error) for trial in own],
-        }
+        return {"experiments": [_form(access, trial, worth, error) for trial in own]}
 
     return router
 
 
 def _form(
-    access: RegistryAccess,
-    trial: experiments.StoredExperiment,
-    worth: float,
-    error: float,
+    access: RegistryAccess, trial: experiments.StoredExperiment, worth: float, error: float
 ) -> dict[str, Any]:
     found = experiments.counts(access.reports, trial)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)

@@ -91,12 +91,7 @@ def _outdated(version: int) -> HTTPException:
 
 
 def page_of(
-    name: str,
-    items: Sequence[T],
-    id_of: Callable[[T], str],
-    form: Callable[[T], Any],
-    after: str,
-    limit: int,
+    name: str, items: Sequence[T], id_of: Callable[[T], str], form: Callable[[T], Any], after: str, limit: int
 ) -> dict[str, Any]:
     """The items behind the one with the id `after`, under this name; `next` is the `after` of the next page.
 

@@ -21,10 +21,7 @@ PREFIX = "/internal/tool-registry"
 
 
 def registry_router(
-    registry: Registry,
-    roll: Toolroll,
-    embedder: Embedder | None = None,
-    identify: Identify = caller_of,
+    registry: Registry, roll: Toolroll, embedder: Embedder | None = None, identify: Identify = caller_of
 ) -> APIRouter:
     """The registry's routes, without `PREFIX`.
 

@@ -207,48 +207,20 @@ def _check_upstream(settings: ServerSettings) -> None:
         check_upstream(settings.upstream)
 
 
-def _check_embedder(settings: ServerSettings) -> None:
-    named.embedder(settings.embedder)
-
-
-def _check_profile(settings: ServerSettings) -> None:
-    profile(settings.profile)
-
-
-def _check_key_rate(settings: ServerSettings) -> None:
-    read_rate(settings.key_rate)
-
-
-def _check_org_rate(settings: ServerSettings) -> None:
-    read_rate(settings.org_rate, "org_rate")
-
-
-def _check_sign_in_rate(settings: ServerSettings) -> None:
-    read_rate(settings.sign_in_rate, "sign_in_rate")
-
-
-def _check_front(settings: ServerSettings) -> None:
-    _ = settings.front
-
-
-def _check_sign_in(settings: ServerSettings) -> None:
-    identity_provider(settings, "unused")
-
-
-# Each with the setting that it is about.
-_CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
+# A setting, and a function that raises ToolrollError if its value is wrong.
+_CHECKS: tuple[tuple[str, Callable[[ServerSettings], object]], ...] = (
     ("catalog", _check_registry),
     ("read_replica", _check_read_replica),
     ("listen_url", _check_listen_url),
     ("outbox", _check_outbox),
     ("upstream", _check_upstream),
-    ("embedder", _check_embedder),
-    ("profile", _check_profile),
-    ("key_rate", _check_key_rate),
-    ("org_rate", _check_org_rate),
-    ("sign_in_rate", _check_sign_in_rate),
-    ("max_in_flight_bytes", _check_front),
-    ("oidc_issuer", _check_sign_in),
+    ("embedder", lambda settings: named.embedder(settings.embedder)),
+    ("profile", lambda settings: profile(settings.profile)),
+    ("key_rate", lambda settings: read_rate(settings.key_rate)),
+    ("org_rate", lambda settings: read_rate(settings.org_rate, "org_rate")),
+    ("sign_in_rate", lambda settings: read_rate(settings.sign_in_rate, "sign_in_rate")),
+    ("max_in_flight_bytes", lambda settings: settings.front),
+    ("oidc_issuer", lambda settings: identity_provider(settings, "unused")),
     ("traces_url", check_traces),
     ("host", check_access),
     ("port", _check_port),

@@ -1,4 +1,4 @@
-"""The ASGI application of the service, and the part of it that hosts mount in their own."""
+"""The ASGI application of the service."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 def create_application(settings: ServerSettings) -> FastAPI:
-    """The service over the registry that the settings name. Its last step closes the registry.
+    """Creates the service over the registry that the settings name. Its shutdown closes the registry.
 
     The application's `state` has the `roll` and the `registry`.
 
@@ -135,16 +135,12 @@ _NAME, _HEADER = b"cache-control", (b"cache-control", b"no-store")
 
 @dataclass(frozen=True, eq=False)
 class NotStored:
-    """An ASGI application before another one, whose answers say `no-store`, unless they say something else.
-
-    Attributes:
-        application: answers.
-    """
+    """An ASGI middleware that adds `Cache-Control: no-store` to answers without that header."""
 
     application: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on."""
+        """Answers a request."""
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return

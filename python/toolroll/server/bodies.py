@@ -32,7 +32,7 @@ _MOST_MEMBERS = 1_000
 
 
 def _with_few_members(value: Any) -> Any:
-    """The same value. Raises PydanticCustomError: too much may be wrong in it."""
+    """Returns the value. Raises PydanticCustomError if it has too many members."""
     if isinstance(value, (dict, list)) and len(value) > _MOST_MEMBERS:
         raise PydanticCustomError("value_error", f"must have {_MOST_MEMBERS} members at the most")
     return value
@@ -52,7 +52,7 @@ class Body(BaseModel):
         return _with_few_members(value)
 
 
-# What the registry fills in every row that it answers with, and its kind.
+# The fields that the registry fills in every row, with their types.
 _READ_ONLY: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("org", "plugin", "created_at", "updated_at", "updated_by", "damage"), (str,)),
     "deleted_at": (str, type(None)),
@@ -62,7 +62,7 @@ _READ_ONLY: dict[str, tuple[type, ...]] = {
 
 
 def without(key: str, value: Any) -> Any:
-    """An object without what the registry fills, where that is of its kind. key: the name of the row's id."""
+    """The object without well-typed fields that the registry fills. key: the name of the row's id."""
     if not isinstance(value, dict):
         return value
     kinds = {**_READ_ONLY, key: (str,)}
@@ -70,7 +70,7 @@ def without(key: str, value: Any) -> Any:
 
 
 def without_read_only(key: str) -> Any:
-    """A validator with which a body may be what the registry answers: what it fills has no effect."""
+    """A validator that ignores fields that the registry fills, so that a body may be an earlier answer."""
     return model_validator(mode="before")(lambda value: without(key, value))
 
 
@@ -90,7 +90,7 @@ class ContextBody(Body):
     everything: bool = False
 
     def context(self, caller: Caller) -> Context:
-        """The same as a value of toolroll, for the caller's organisation.
+        """Converts it to a `Context` of the caller's organisation.
 
         Raises:
             Denied: it names another organisation than the caller's.
@@ -111,7 +111,7 @@ class MessageBody(Body):
     history: Annotated[tuple[dict[str, object] | str, ...], FailFast()] = ()
 
     def arguments(self) -> dict[str, Any]:
-        """Everything but the context, by the names of the arguments."""
+        """The arguments of `select`, without the context."""
         return {name: getattr(self, name) for name in type(self).model_fields if name != "context"}
 
 
@@ -127,10 +127,10 @@ _SELECTION: JsonDict = {
 
 
 class JsonAnswer(JSONResponse):
-    """JSON, whatever text a request has brought: half of a surrogate pair is written as `\\ud800`."""
+    """JSON of any text: half of a surrogate pair, which a request may bring, is written as `\\ud800`."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes."""
+        """Writes the content."""
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "backslashreplace")
 
@@ -158,10 +158,10 @@ class BatchAnswer(BaseModel):
 
 
 class OutcomeAnswer(BaseModel):
-    """What a report added."""
+    """The effect of a report."""
 
     event_id: str
-    counted: int = Field(description="Tools of which the report says something new; 0 for a repetition.")
+    counted: int = Field(description="Tools about which the report is new; 0 for a repetition.")
     pending: dict[str, str] = Field(description="Tool → why its outcome changes no estimate yet.")
 
 
@@ -200,7 +200,7 @@ class FoundAnswer(BaseModel):
 
 
 class LoadingAnswer(BaseModel):
-    """What came of loading or unloading."""
+    """The result of loading or unloading."""
 
     text: str = Field(description="For the model.")
     tools: list[str]
@@ -209,7 +209,7 @@ class LoadingAnswer(BaseModel):
 
 
 class ConversationAnswer(BaseModel):
-    """Where a conversation stands."""
+    """The state of a conversation."""
 
     turn: int
     is_open: bool

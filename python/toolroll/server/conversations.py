@@ -38,7 +38,7 @@ class TurnBody(MessageBody):
 
 
 class TurnContextBody(Body):
-    """Who talks."""
+    """The caller of a conversation."""
 
     context: ContextBody = ContextBody()
 
@@ -56,7 +56,7 @@ class UsedBody(TurnContextBody):
 
 
 class SearchBody(TurnContextBody):
-    """What tools are searched for."""
+    """The queries of a search for tools."""
 
     queries: Texts = Field(examples=[["send a mail"]])
     k: int = 5
@@ -117,7 +117,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.post("/search")
     async def search(request: Request, session: str, body: SearchBody) -> FoundAnswer:
-        """Finds tools that were not shown, too. The model may call what is found."""
+        """Searches all tools of the caller. The model may call the tools that it finds."""
         talk = await opened(request, session, body.context)
         found = await talk.asearch(*body.queries, k=body.k)
         return FoundAnswer(tools=list(map(_found, found)))
@@ -142,7 +142,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.delete("", status_code=204, response_class=Response)
     async def delete(request: Request, session: str, org: str = "") -> None:
-        """Deletes what the conversation holds."""
+        """Deletes the state of the conversation."""
         await (await opened(request, session, ContextBody(org=org))).adelete()
 
     return router

@@ -1,4 +1,4 @@
-"""The OpenAPI description: what FastAPI says of the routes, with keys, problem details and readable names."""
+"""The OpenAPI description: FastAPI's own, completed with keys, problem details and readable names."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _PROBLEM: Mapping[str, Any] = {
     ],
 }
 _OF_ALL = (400, 401, 403, 413, 421, 422, 429, 503)
-_OF_ROWS = (404, 409)  # whatever names something that may not be there, or may be there already
+_OF_ROWS = (404, 409)  # of routes that name a row
 _RETRY_AFTER = (429, 503)
 
 
 def operation_id(route: APIRoute) -> str:
-    """A name for the operation, which clients are generated with: its tag and the function's name."""
+    """The operation's name in generated clients: its tag and the function's name."""
     return f"{route.tags[0]}_{route.name}".replace(" ", "_") if route.tags else route.name
 
 
 def describe(application: FastAPI) -> None:
-    """Makes the application's `openapi` return the whole description, and a route that answers with it."""
+    """Replaces the application's `openapi` by the complete description, and adds a route for it."""
 
     def openapi() -> dict[str, Any]:
         if application.openapi_schema is None:
@@ -98,7 +98,7 @@ def _described(application: FastAPI) -> dict[str, Any]:
 
 
 def _complete(path: str, operation: dict[str, Any]) -> None:
-    """Adds the answers that any route may have, and says which need no key."""
+    """Adds the answers that every route may give. Marks the routes that need no key."""
     responses = operation["responses"]
     if path in OPEN_PATHS or is_open(path):
         operation["security"] = []

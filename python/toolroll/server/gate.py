@@ -1,4 +1,4 @@
-"""The gate before all routes: checks the host, the key and the limits of each request, and says who calls."""
+"""The gate before all routes: checks host, key and limits of each request, and finds its caller."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_allowed(header: bytes, allowed: Collection[str]) -> bool:
     return name in allowed
 
 
-# Probes have no key, and call a pod by its address. The description is the same for all.
+# Probes have no key, and call a pod by its address. The description is the same for everybody.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
 _OPEN_BODY_BYTES = 16 * 1_024  # of a request that needs no key: a name and a password
@@ -67,7 +67,7 @@ def problem_for(_: Scope, status: int, title: str, detail: str) -> Response:
 
 
 def _leaving(ticket: Ticket, send: Send) -> Send:
-    """The same; the request has left by the time its client has the whole answer, and may send the next."""
+    """Wraps `send`: a request leaves before its client has the whole answer and may send the next."""
 
     async def send_leaving(message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
@@ -79,23 +79,21 @@ def _leaving(ticket: Ticket, send: Send) -> Send:
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """An ASGI application before another one, whose requests have `request.state.caller`.
+    """An ASGI middleware that admits requests and sets their `request.state.caller`.
 
     Attributes:
-        application: gets the requests that pass.
-        keys: the registry's service keys; None lets everybody in, for everything.
+        keys: the registry's service keys; None admits everybody, for everything.
         limits: of each caller.
         hosts: names by which the service may be called.
-        bodies: have limits of their bytes.
         sessions: of people who signed in to the admin page.
-        grants: what people may do whom an identity provider knows.
-        open_paths: of requests that pass as they are.
+        grants: the rights of people whom an identity provider knows.
+        open_paths: paths that are not checked at all.
         is_open: whether a path needs no key, but the right host.
-        key_of: the text of the key in a request.
-        key_place: where that is, for callers without one.
-        refusal: the answer to a request that does not pass.
-        admission: limits of each organisation; None for none.
-        large: turns of requests with long bodies, which find it in their state.
+        key_of: reads the key in the headers of a request.
+        key_place: names the header of the key in the answer to a caller without one.
+        refusal: makes the answer to a refused request.
+        admission: limits of each organisation; None sets no limit.
+        large: the turns of requests with long bodies, which are in `request.state.large`.
     """
 
     application: ASGIApp
@@ -114,7 +112,7 @@ class Gate:
     large: LargeRequests = field(default_factory=LargeRequests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or hands it on."""
+        """Answers a request."""
         if scope["type"] != "http" or scope["path"] in self.open_paths:
             await self.application(scope, receive, send)
             return
@@ -143,7 +141,7 @@ class Gate:
                 ticket.leave()
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
-        """The caller, whose request has begun; or the answer that refuses the request."""
+        """Begins the request and returns its caller, or returns the answer that refuses it."""
         if not is_allowed(headers.get(b"host", b""), self.hosts):
             return self.refusal(
                 scope, 421, "Misdirected request", "the service is not known by this host name"
@@ -173,9 +171,9 @@ class Gate:
         return caller
 
     async def _caller(self, address: str, headers: Headers) -> Caller | None:
-        """Who has the key or the session in these headers; None for nobody.
+        """The caller with the key or the session in these headers; None if there is neither.
 
-        Without keys, everybody on this machine may call, but not a page of another site in a browser on it.
+        Without keys, everybody on this machine may call, except a page of another site in a browser.
         """
         if self.keys is None:
             return None if is_of_another_site(headers) else Caller.anyone(address)

@@ -40,7 +40,7 @@ STATUSES: Mapping[type[ToolrollError], tuple[int, str]] = {
     OrgRefused: (503, "Busy"),
     Unavailable: (503, "Unavailable"),
 }
-_RETRY_AFTER_S = 1.0  # where an error does not say it
+_RETRY_AFTER_S = 1.0  # if an error has none
 
 
 class ProblemRoute(APIRoute):
@@ -80,7 +80,8 @@ class ProblemRoute(APIRoute):
                 return await problem_of_http(request, error)
             except ClientDisconnect:
                 return problem(400, "Bad request", "the client left before its body had come")
-            # Not while the error is handled: one of ours would bring it, and its values, to the log.
+            # Outside the handler: an error of ours in there would bring this one, with its values, to the
+            # log.
             model = None if self.body_field is None else self.body_field.field_info.annotation
             return _invalid(_problems_of(invalid, model, request.headers.get("content-type", "")))
 
@@ -103,7 +104,7 @@ def problem(status: int, title: str, detail: str, **more: Any) -> JsonAnswer:
 
 
 def problem_of(error: ToolrollError) -> JsonAnswer:
-    """The problem details of one of our errors; a definition's have its file, line, field and tool."""
+    """The problem details of one of our errors. Those of a definition name its file, line, field and tool."""
     status, title = next(
         (found for kind, found in STATUSES.items() if isinstance(error, kind)), (500, "Internal error")
     )
@@ -129,7 +130,7 @@ async def problem_of_http(_: Request, error: Exception) -> Response:
 
 
 async def problem_of_bug(_: Request, error: Exception) -> Response:
-    """The answer to an error that is ours to fix: it says nothing more, the log does."""
+    """The answer to a bug of ours. Only the log has its details."""
     return problem(500, "Internal error", "the service failed; its log says why")
 
 
@@ -141,7 +142,7 @@ def _invalid(problems: Mapping[str, str]) -> JsonAnswer:
 
 
 def _problems_of(error: RequestValidationError, model: Any, content_type: str) -> dict[str, str]:
-    """What is wrong in a request, by place, without its values: they may be secrets.
+    """The problems of a request, by place, without its values, which may be secrets.
 
     model: of the body.
     """
@@ -150,7 +151,7 @@ def _problems_of(error: RequestValidationError, model: Any, content_type: str) -
         is_of_body = each["loc"][0] == "body"
         place = written({"body": error.body}, each) if is_of_body else each["loc"]  # without names of types
         found.setdefault(tuple(place), []).append(each)
-    # Where one of several types fits in part, what is wrong below says more.
+    # If one of several types fits in part, the problems below it say more.
     inner = {place[:length] for place in found for length in range(1, len(place))}
     return {
         ".".join(map(str, place)): _sentence(place, each, model, content_type)

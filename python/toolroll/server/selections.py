@@ -96,7 +96,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would mak
 def selection_json(selection: Selection, provider: str | None, receipt: str | None) -> bytes:
     """The answer to a request for a selection.
 
-    provider: adds the tools as this provider takes them. receipt: is added where it is one.
+    provider: adds the tools in the form of this provider. receipt: None adds none.
     """
     fields = {
         "names": selection.names,

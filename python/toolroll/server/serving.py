@@ -87,9 +87,9 @@ def _run(settings: ServerSettings) -> None:
 def problems_with(
     settings: ServerSettings, sources: SettingSources, *, without: Collection[str] = ()
 ) -> Iterator[InvalidDefinition]:
-    """Each reason why the service would not start, at the place of its setting. Changes nothing.
+    """Yields each reason why the service would not start, at the place of its setting. Changes nothing.
 
-    without: settings that are not checked.
+    without: settings to leave unchecked.
     """
     for field, check in _CHECKS:
         if field not in without:
@@ -143,7 +143,7 @@ def _check_port(settings: ServerSettings) -> None:
 
 @contextmanager
 def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
-    """The folder where workers leave their metrics; a temporary one ends with the context."""
+    """The folder of the workers' metrics. A temporary one is deleted at the end of the context."""
     if settings.workers == 1 or settings.metrics_folder:
         yield settings.metrics_folder
         return
@@ -153,7 +153,7 @@ def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
 
 @contextmanager
 def _kept(settings: ServerSettings) -> Iterator[str]:
-    """Has one process keep the registry for all workers; what keeps it in a worker."""
+    """Starts one process that keeps the registry for all workers. Yields the workers' setting `keeper`."""
     if not settings.catalog or settings.keeper != "process":
         yield settings.keeper
         return
@@ -183,7 +183,7 @@ def _check_registry(settings: ServerSettings) -> None:
 
 
 def _check_read_replica(settings: ServerSettings) -> None:
-    if settings.read_replica and settings.catalog:  # it is not opened: one that is away only holds up reports
+    if settings.read_replica and settings.catalog:  # not opened: while it is away, only reports wait
         ReadReplica(settings.read_replica, Database(Address.of(settings.catalog)))
 
 

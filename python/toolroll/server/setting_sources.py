@@ -27,7 +27,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# Their values are in no message: what is not in the representation, and URLs that may have a password.
+# Messages omit the values of these: secrets, and URLs that may have a password.
 _SECRET = {name for name, field in ServerSettings.model_fields.items() if not field.repr}
 _URLS = ("catalog", "read_replica", "listen_url", "upstream", "public_url", "oidc_issuer", "traces_url")
 _MISSING = (
@@ -49,11 +49,11 @@ def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:
 
 @dataclass(frozen=True)
 class SettingSources:
-    """Where the settings come from.
+    """The sources of the settings.
 
     Attributes:
         options: of the command line.
-        environment: variables that are settings, by the name of the setting.
+        environment: setting → the text of its variable.
         file: its name; "" for none.
         text: of the file.
         in_file: the values in it.
@@ -112,7 +112,7 @@ class SettingSources:
         return settings
 
     def problem(self, path: Sequence[str | int], sentence: str) -> InvalidDefinition:
-        """What is wrong with a setting or a part of it, at its place."""
+        """A problem of a setting, or of a part of it, at its place."""
         name, *rest = map(str, path)
         part = f"{'.'.join(rest)}: " if rest else ""
         if name in self.options:
@@ -136,7 +136,7 @@ class SettingSources:
             yield self.problem(path, told(ServerSettings, path, problems, secret))
 
     def _line(self, path: Sequence[str | int]) -> int | None:
-        """The line in the file of the last key of the path that has one."""
+        """The line in the file of the deepest key of the path that stands there."""
         line, start = None, 0
         lines = self.text.splitlines()
         end = next((at for at in range(len(lines)) if _is_header(lines, at, r"[^\]]+")), len(lines))

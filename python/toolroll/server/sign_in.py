@@ -69,7 +69,7 @@ def sign_in_router(
 
     @asynccontextmanager
     async def turn(turns: Mapping[str, float], who: str) -> AsyncIterator[None]:
-        """Waits for the turns of an attempt, which is made in the context. who: has places to wait in.
+        """Waits for the turns of an attempt, then runs the context. who: owns the waiting place.
 
         Raises:
             HTTPException: there are too many attempts.
@@ -91,7 +91,7 @@ def sign_in_router(
 
     @router.get(PATH)
     async def how_to_sign_in() -> SignInAnswer:
-        """How people can sign in, beside a service key."""
+        """Says how people can sign in, apart from a service key."""
         return SignInAnswer(
             accounts=len(await keys.accounts()) > 0, provider=provider.label if provider else ""
         )
@@ -130,7 +130,7 @@ def sign_in_router(
 
     @router.get(f"{PATH}/callback", status_code=303, response_class=Response)
     async def finish_at_provider(request: Request) -> Response:
-        """Begins a session for the person whom the identity provider sends back."""
+        """Begins a session for a person who comes back from the identity provider."""
         try:
             async with turn(attempts.place(address_of(request.scope.get("client"))), "provider"):
                 person = await provider.finish(request)
@@ -147,7 +147,7 @@ def sign_in_router(
 
 
 def _failed(error: Denied | Unavailable) -> Response:
-    """Shows the page again, which says what happened; the reason is in the log alone."""
+    """Redirects to the page, which tells the kind of the failure. Only the log has the reason."""
     _log.warning("sign-in refused: %s", error)
     kind = "denied" if isinstance(error, Denied) else "unavailable"
     return RedirectResponse(f"{PAGE}?{urlencode({'problem': kind})}", 303)
@@ -158,16 +158,16 @@ PLACES = 5
 
 
 class SignInAttempts:
-    """The turns of one process. Each worker counts for itself."""
+    """The turns of one process; each worker has its own."""
 
     def __init__(self, rate: RateLimitItem, clock: Callable[[], float] = time.monotonic) -> None:
         """rate: of an address, and of a browser that an account knows."""
         self._period_s, self._interval_s = rate.get_expiry(), rate.get_expiry() / rate.amount
         self._clock = clock
-        self._used: dict[str, float] = {}  # turn → the time at which nothing of it is used up
+        self._used: dict[str, float] = {}  # turn → the time at which all of it is free again
 
     def wait_s(self, intervals: Mapping[str, float]) -> float:
-        """How long an attempt waits for its turns. One that waits for too long takes none.
+        """The seconds that an attempt waits for its turns. One that would wait too long takes no turn.
 
         intervals: turn → the seconds between two of them, as `place` and `account` return them. As many as
             fit in the time of the rate come at once.
@@ -194,17 +194,17 @@ class SignInAttempts:
         await asyncio.sleep(wait_s)
 
     def key(self, key_id: str) -> dict[str, float]:
-        """The turns of a service key. It needs no password, but each session may end with a line in a log."""
+        """The turns of a service key. Its sign-ins need no password, but each may write a line to the log."""
         return {f"key {key_id}": self._interval_s}
 
     def place(self, address: str) -> dict[str, float]:
-        """The turns of an address; of IPv6, of the network that one customer has."""
+        """The turns of an address; for IPv6, of its /64 network, which belongs to one customer."""
         return {f"address {_network(address)}": self._interval_s}
 
     def account(self, name: str, address: str, browser: str) -> dict[str, float]:
         """The turns of an attempt at an account.
 
-        browser: the one in which the account signed in before; "" for any other.
+        browser: the id of a browser in which the account signed in before; "" for others.
         """
         if browser:
             return {f"browser {browser} {name}": self._interval_s}

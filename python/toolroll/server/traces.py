@@ -70,18 +70,13 @@ class Traces:
 
 @dataclass(frozen=True, eq=False)
 class TracedRequests:
-    """An ASGI application before another one, whose requests become spans.
-
-    Attributes:
-        application: answers.
-        tracer: makes the spans.
-    """
+    """An ASGI middleware that makes a span of each request."""
 
     application: ASGIApp
     tracer: Tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on."""
+        """Answers a request."""
         if scope["type"] != "http" or scope["path"] in _UNTRACED:
             await self.application(scope, receive, send)
             return
@@ -99,7 +94,7 @@ class TracedRequests:
             await send(message)
 
         try:
-            # An exception's text could hold what the caller sent, so none is recorded.
+            # The text of an exception could quote the caller, so none is recorded.
             with use_span(span, record_exception=False, set_status_on_exception=False):
                 await self.application(scope, receive, send_noting)
         finally:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def end_with_parent() -> None:
-    """Stops this process, as SIGTERM does, when the process that started it has ended. For workers alone."""
+    """Stops this worker by SIGTERM when its parent has ended. Otherwise it would keep the port."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -48,7 +48,7 @@ _front: Front | None = None  # of this process: uvicorn makes connections by a n
 
 
 def connection(**arguments: Any) -> asyncio.Protocol:
-    """A connection that was accepted, as uvicorn's `http` makes it."""
+    """Makes the protocol of an accepted connection, for uvicorn's option `http`."""
     assert _front is not None
     return _front.connection(**arguments)
 
@@ -67,7 +67,7 @@ def create_from_environment() -> ASGIApp:
 
 
 def _favour_requests() -> None:
-    """Has the interpreter hold up requests less: by collections of garbage, and by background threads."""
+    """Makes the interpreter interrupt requests less, by collections of garbage and by background threads."""
     gc.collect()
     gc.freeze()  # the catalog and the modules live as long as the process
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])

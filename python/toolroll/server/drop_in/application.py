@@ -30,7 +30,7 @@ METRICS = "/metrics"
 
 
 def create_drop_in(settings: ServerSettings) -> ASGIApp:
-    """The proxy before the provider that the settings name. Its last step closes the registry.
+    """Creates the proxy before the provider that the settings name. Its shutdown closes the registry.
 
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
@@ -87,7 +87,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True)
 class _Routes:
-    """Gives requests to one of several applications, by their path."""
+    """Chooses one of several applications by the path of a request."""
 
     by_path: dict[str, ASGIApp]
     others: ASGIApp
@@ -108,7 +108,7 @@ def _open(settings: ServerSettings) -> tuple[Toolroll, Registry | None]:
 
 
 def _key(headers: Headers) -> str:
-    """The service key. `Authorization` holds the provider's, which is none of our business."""
+    """The service key. `Authorization` holds the provider's key, which we do not read."""
     return headers.get(KEY, b"").decode("latin-1")
 
 

@@ -38,7 +38,7 @@ is_cut: ContextVar[bool] = ContextVar("is_cut", default=False)  # of the request
 
 
 def log_only_other_faults() -> None:
-    """Keeps uvicorn's lines about such answers out of the log. May be called again."""
+    """Keeps uvicorn's lines about cut answers out of the log. May be called again."""
     logging.getLogger("uvicorn.error").addFilter(_is_of_another_fault)
 
 
@@ -195,7 +195,7 @@ class _Exchange:
         return b"".join([part async for part in self.parts()])
 
     def has_no_body(self) -> None:
-        """Says that nothing of the request is to be read."""
+        """Marks the request as read: it has no body."""
         self._is_read.set()
 
     async def disconnected(self) -> None:
@@ -229,7 +229,7 @@ class _Exchange:
 
 
 def _asked_by(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
-    """Our headers, and who asks; raises Denied where the caller's key does not let it."""
+    """Reads our headers and the context. Raises Denied if the caller may not act for its organisation."""
     headers = RequestHeaders.of(scope["headers"])
     org = headers.context.get("org", "")
     return headers, headers.of_org(caller.org_of(org if isinstance(org, str) else ""))

@@ -63,10 +63,10 @@ class Upstream:
         self._ends = [self._path[at:] for at in range(len(self._path)) if self._path[at : at + 1] == b"/"]
 
     def url(self, path: bytes, query: bytes) -> httpx.URL:
-        """Where a request for this path goes.
+        """The provider's URL of a request.
 
-        What the end of the provider's path and the beginning of this one have in common is written once, so
-        clients may use `http://localhost:8080` or `http://localhost:8080/v1`.
+        A part that ends the provider's path and begins this one stands once in the URL, so clients may use
+        `http://localhost:8080` or `http://localhost:8080/v1`.
         """
         shared = next((end for end in self._ends if path == end or path.startswith(end + b"/")), b"")
         whole = self._path[: len(self._path) - len(shared)] + path
@@ -74,7 +74,7 @@ class Upstream:
 
 
 def headers_for_upstream(headers: Iterable[tuple[bytes, bytes]], *, is_changed: bool) -> RawHeaders:
-    """The headers to send on. is_changed: whether the body has another length than it came with."""
+    """The headers to send on. is_changed: whether the length of the body changed."""
     headers = list(headers)
     dropped = _NOT_SENT_ON | _named_by_connection(headers)
     if is_changed:

@@ -172,7 +172,7 @@ def experiment_router(access: RegistryAccess) -> APIRouter:
         """Experiments, the latest first: variants, success, intervals valid at any time, and the verdict.
 
         active: only those that run. worth: the least difference that matters. error: the chance of a false
-        winner. Without `org`, a caller of any organisation gets those of all.
+        winner. Without `org`, a caller of any organisation gets the experiments of all.
         """
         owner = access.window(request, org).org
         trials = experiments.list_experiments(access.database, active=active)

@@ -151,7 +151,7 @@ def _form(record: PageRecord) -> dict[str, Any]:
 
 
 def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
-    """The toolkits as a forest. The registry has no circle, but a damaged row may say so: it is a root."""
+    """The toolkits as a forest. A toolkit without a known parent is a root."""
     forms = {record.name: {**record.to_dict(), "children": []} for record in records}
     roots = []
     for record in records:

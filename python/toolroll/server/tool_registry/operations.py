@@ -78,7 +78,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         most: int = Query(10_000, ge=1, le=100_000),
         profile: str | None = None,
     ) -> Response:
-        """What `/select` would select now, and why each tool is in or out. Logs and changes nothing.
+        """Tries a selection without logging it, and says why each tool is in or out.
 
         `tools` has the selected tools in their order, then the others by name, then those that a rule or
         their status hides from this context; at most so many. A caller who is bound to an organisation does
@@ -127,7 +127,7 @@ def _changed(
     context: Context,
     org: str | None,
 ) -> WhatIf:
-    """The roll under the changes of the body.
+    """The Toolroll with the changes of the body applied.
 
     Raises:
         InvalidDefinition: the rule or a text makes no sense.
@@ -149,7 +149,7 @@ def _changed(
 
 
 def _why(roll: Toolroll | WhatIf, one: Account, context: Context) -> Iterable[str]:
-    """What hides the tool, with the name of the rule."""
+    """The reason why the tool is hidden, with the name of the rule."""
     try:
         return (roll.why(one.name, context).reason,)
     except NotFound:  # the catalog has changed since the selection
@@ -184,7 +184,7 @@ def past_selection_router(access: RegistryAccess, embedder: Embedder | None) -> 
         """Logged selections, newest first, without the users' text.
 
         outcome: only those with this outcome. tool: only those in which this tool was called. Without `org`,
-        a caller of any organisation gets those of all.
+        a caller of any organisation gets the selections of all.
         """
         window = access.window(request, org)
         found = list_events(access.reports, window, outcome=outcome, tool=tool, limit=limit)
@@ -233,7 +233,7 @@ _log = logging.getLogger("toolroll")
 
 @dataclass(eq=False)
 class _Run:
-    """One computation at a time in this process. It stores each batch, so that it may be interrupted."""
+    """Embeds missing texts, one run at a time. It stores each batch, so a run may be interrupted."""
 
     database: Database
     embedder: Embedder

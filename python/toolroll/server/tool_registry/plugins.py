@@ -1,4 +1,4 @@
-"""`/plugins`: who registers tools, and `/plugins/sync`, by which a plugin does it."""
+"""`/plugins`: the owners of tools. `/plugins/sync` registers the tools of a plugin."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CategoryBody(_PluginBody):
         )
 
     def route(self) -> Route | None:
-        """What switches it on."""
+        """The route that switches it on."""
         pairs = [(each, "") if isinstance(each, str) else (each.keyword, each.mode) for each in self.keywords]
         return route_to(self.name, pairs, self.patterns)
 
@@ -79,7 +79,7 @@ class CategoryBody(_PluginBody):
 class SyncBody(_PluginBody):
     """Everything that a plugin has. Tools that are missing here are deleted.
 
-    So `tools` must be there: an empty list says that all of them are meant to go.
+    `tools` is required: an empty list deletes all tools of the plugin.
     """
 
     plugin_id: str = Field(min_length=1)
@@ -94,7 +94,7 @@ class SyncBody(_PluginBody):
     reason: str = ""
 
     def definitions(self) -> Definitions:
-        """The same as values of toolroll. Raises InvalidDefinition."""
+        """Converts it to definitions. Raises InvalidDefinition."""
         read = read_tools_for_registry(self.tools)
         categories = [each for category in self.categories for each in category.family()]
         declared = {category.name for category in categories}

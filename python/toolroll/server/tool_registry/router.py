@@ -1,4 +1,4 @@
-"""All routes of the registry, under the paths of seed 4."""
+"""All routes of the registry."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def registry_router(
 ) -> APIRouter:
     """The registry's routes, without `PREFIX`.
 
-    roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
-    one that stores none. identify: says who makes a request.
+    roll: selects from this registry, for `/test-selection`. embedder: of the roll. identify: finds callers.
     """
     shared = SharedTools(roll, registry)
     access, router = RegistryAccess(registry, identify, shared), APIRouter()

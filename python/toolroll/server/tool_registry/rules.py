@@ -45,7 +45,7 @@ class RuleBody(bodies.Body):
     active: bool = True
 
     def rule(self, org: str) -> Rule:
-        """The same as a value of toolroll. The kind is that of the condition, if it is not given."""
+        """Converts it to a `Rule`. Without a kind, the condition determines it."""
         kind = kind_of(self.condition) if self.kind is None else self.kind
         return Rule(self.name, self.effect, kind, self.condition, self.tool, self.toolkit, self.priority, org)
 
@@ -67,7 +67,7 @@ def rule_router(access: RegistryAccess) -> APIRouter:
     ) -> dict[str, Any]:
         """A page of the rules in force that meet all conditions, in the order in which they decide.
 
-        inactive: rules that are not in force, too.
+        inactive: includes rules that are not in force.
         """
         registry, org = access.own_rows(request, org)
         found = [
@@ -140,7 +140,7 @@ def _id(record: RuleRecord) -> str:
 
 
 class RulePreviewBody(bodies.Body):
-    """A rule to try out, and for whom."""
+    """A rule to try out, and the contexts to compare."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"rule": NEW_RULE}]})
 
@@ -203,7 +203,7 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
 
     @router.post("/why")
     def explain(request: Request, body: WhyBody) -> dict[str, Any]:
-        """Whether a context may see a tool, and the rule, status or setting that decides it.
+        """Says whether a context may see a tool, and the rule, status or setting that decides it.
 
         A caller who is bound to an organisation gets no reason of the platform: such a tool is not found.
         """
@@ -236,9 +236,9 @@ class TriedRules:
     """A rule to try out, in place of one that there is.
 
     Attributes:
-        new: the rule; none where one is tried without.
-        active: it, if it is in force.
-        without: organisation and name of the rules that are not in force meanwhile.
+        new: the rule; empty to try a deletion.
+        active: the rule if it is in force, else empty.
+        without: organisation and name of the rules that do not apply in the trial.
     """
 
     new: tuple[Rule, ...]

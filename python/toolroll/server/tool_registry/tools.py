@@ -23,7 +23,7 @@ from toolroll.server.tool_registry.shared_tools import SharedTools
 
 LONGEST_PAGE = 500
 _STATES = ("review", "approved_version", "served_version")  # of a version, and no content
-# Of a tool that nobody has approved yet: all that a person must read.
+# A person must read these before the first approval of a tool.
 _TEXTS = ("description", "summary", "when_to_use", "limitations", "toolkit", "parameters", "examples", "tags")
 NEW_TOOL = {
     "name": "get_forecast",
@@ -69,8 +69,8 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         part of the name or the description. flagged: only tools with something to review, or without.
         deleted: deleted tools instead of present ones.
 
-        platform: instead of an organisation's own tools, those of the platform that somebody in it sees, as
-        they serve now. Goes with `category`, `status` and `text` alone.
+        platform: lists the platform's tools that somebody in the organisation sees, as they serve now, in
+        place of its own. Goes with `category`, `status` and `text` alone.
         """
         registry, org = access.own_rows(request, org)
         if platform:
@@ -93,7 +93,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
 
     @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
-        """A tool with all that the registry knows of it; its `org` says whose it is.
+        """A tool with all its fields; `org` names its owner.
 
         Where the organisation has no such tool, it is the platform's. A reader who is bound to the
         organisation gets it as it serves, if somebody in the organisation sees it. deleted: also the last

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn_of_unknown_variables() -> None:
-    """Warns of misspelt variables. The names of all are imported only if one is not among the few here."""
+    """Warns of misspelt variables. Imports all names only if a variable is not among the few here."""
     if any(name.startswith("TOOLROLL_") and name not in _VARIABLES for name in os.environ):
         from toolroll.selection.environment_names import warn_of_unknown
 

@@ -187,7 +187,7 @@ def prune(
 ) -> None:
     """Delete old published catalogs.
 
-    Replicas keep copies of what they use, so none is disturbed. What was written within the last hour stays.
+    Replicas keep copies of the catalogs that they use. Files of the last hour stay.
     """
     from toolroll.snapshots.publisher import prune
 
@@ -206,17 +206,17 @@ def prune(
 
 
 def _problems_of_pointer(shelf: Shelf, newest: Manifest | None) -> Iterator[str]:
-    """What is wrong with `newest.json`, which replicas read first. newest: of the manifests, read before."""
+    """Problems of `newest.json`, which replicas read first. newest: the newest manifest in the listing."""
     from toolroll.snapshots.shelf import NEWEST
 
-    mends = "`toolroll catalogs build` writes it again"
+    advice = "`toolroll catalogs build` writes it again"
     try:
         named = shelf.newest()
     except (InvalidInput, Denied) as error:
-        yield f"{error}; {mends}"
+        yield f"{error}; {advice}"
         return
     if named != newest and (named is None or newest is None or named.order < newest.order):
-        yield f"{shelf.folder}/{NEWEST}: does not name the newest catalog; {mends}"
+        yield f"{shelf.folder}/{NEWEST}: does not name the newest catalog; {advice}"
 
 
 def _nothing(shelf: Shelf) -> NotFound:

@@ -1,4 +1,4 @@
-"""The kinds of commands: their help has examples, and lazy groups import a command when it is asked for."""
+"""Kinds of commands: their help has examples, and lazy groups import a command when it is needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command with others below it. Without one it prints its help and counts as used wrongly."""
+    """A command with others below it. Without a further name it prints its help and exits with status 2."""
 
     command_class = Command
 
@@ -71,11 +71,11 @@ class ListGroup(Group):
 
 
 class LazyGroup(Group):
-    """A group whose commands are modules, imported when they are asked for.
+    """A group that imports a command when it is needed.
 
     Attributes:
         modules: by name of the command, its module, and `:attribute` if that is not `command`.
-        sections: headings of the help with the names below them; it does not list other names.
+        sections: headings of the help with the names below them; other names are not listed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`toolroll doctor`: says what works on this machine, and what does not."""
+"""`toolroll doctor`: checks the installation, the settings and the registry."""
 
 from __future__ import annotations
 
@@ -63,13 +63,7 @@ _FAST_HTTP = ("httptools",) if sys.platform == "win32" else ("uvloop", "httptool
 
 @dataclass(frozen=True)
 class Check:
-    """What one check has found.
-
-    Attributes:
-        what: was checked.
-        is_right: None for what is only said.
-        text: the finding.
-    """
+    """A finding. is_right: None if it is only information."""
 
     what: str
     is_right: bool | None
@@ -156,7 +150,7 @@ def _http() -> Check:
 
 
 def _extras() -> str:
-    """Those that are installed, with a version, and then the others."""
+    """The installed extras with a version, then the others."""
     there, missing = list[str](), list[str]()
     for extra, distributions in _EXTRAS.items():
         try:
@@ -170,7 +164,7 @@ def _extras() -> str:
 
 
 def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:
-    """The settings, and what is wrong with them. Others check the registry, the embedder and the outbox."""
+    """The settings and their problems. The registry, the embedder and the outbox have checks of their own."""
     from toolroll.server.serving import problems_with
     from toolroll.server.setting_sources import SettingSources
 
@@ -210,7 +204,7 @@ def _embedder(name: str) -> str:
 
 
 def _outbox(url: str, file: str) -> str:
-    """Whether outcomes can be written where the service would write them."""
+    """Checks that the service could write outcomes."""
     from toolroll.registry.outbox.outbox import check_outbox, usual_outbox
 
     outbox = Path(file) if file else usual_outbox(url)

@@ -132,7 +132,7 @@ def command(
 
 @contextmanager
 def _without_degraded_warnings() -> Iterator[None]:
-    """Drops the log line of each degraded selection: there are thousands, and the result counts them."""
+    """Drops the log line of each degraded selection, because the result counts them."""
 
     def is_kept(record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("selection degraded")

@@ -84,7 +84,7 @@ def command(
     PATH is a folder of toolkit files or one file: the examples are added to the files, and nothing else in
     them changes. In a registry they become versions that wait for approval.
 
-    First it tells the number of requests and tokens and asks whether to go on. The answers are kept in a
+    It first prints the number of requests and tokens and asks whether to go on. The answers are kept in a
     file: an interrupted run continues where it stopped, and a later one asks only for what is missing. The
     key of the server is read from TOOLROLL_LLM_KEY, or for OpenAI's own address from OPENAI_API_KEY. Needs
     the extra `remote`.
@@ -154,7 +154,7 @@ def _tools(options: WriteOptions, on_bad_tool: OnBadTool | None, stack: ExitStac
 
 
 def _chosen(tools: EditableTools, only: Sequence[str] | None) -> tuple[str, ...]:
-    """The tools that may get examples, of those that the patterns name."""
+    """The tools that match the patterns and may get examples."""
     if only is None:
         return tuple(tools.names)
     found: dict[str, None] = {}
@@ -172,7 +172,7 @@ def _chosen(tools: EditableTools, only: Sequence[str] | None) -> tuple[str, ...]
 
 
 def _is_agreed(cost: Cost, url: str, yes: bool) -> bool:
-    """Tells the cost; whether to go on."""
+    """Prints the cost. Returns whether to go on."""
     note(
         f"{cost.requests:,} request{'s' * (cost.requests != 1)} to {redacted(url)} for {cost.tools:,} tools: "
         f"some {cost.input_tokens:,} tokens to read and {cost.output_tokens:,} to write; more where answers "

@@ -201,7 +201,7 @@ def _print_visible(visible: VisibleTools, unknown: Sequence[str], as_json: bool)
 
 
 def _names(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that a repeatable option gives, each a name or a JSON list of names."""
+    """The names of a repeatable option. Each value is a name or a JSON list of names."""
     from toolroll.model.context import names_of_json
 
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""`toolroll events learning`: voids outcomes, rebuilds the statistics from them, shares them."""
+"""`toolroll events learning`: voids outcomes, rebuilds statistics, shares statistics."""
 
 from __future__ import annotations
 
@@ -49,9 +49,8 @@ def forget(
 ) -> None:
     """Void outcomes of an organisation.
 
-    Works on whole events: they are kept but no longer count, and within a second every process unlearns
-    them. At least one of --event, --reporter, --tool, --since and --until says which; of several, all must
-    hold.
+    Works on whole events: they stay but no longer count, and every process unlearns them within a second.
+    Needs --event, --reporter, --tool, --since or --until; several options must all match.
     """
     with options.report() as database:
         from toolroll.registry.keeper import maintenance
@@ -69,7 +68,7 @@ def forget(
 def rebuild(options: WindowOptions) -> int:
     """Rebuild the statistics from the outcomes.
 
-    Prints how many differed, which only damage can cause. Exit status 1 if any did.
+    Prints the number of statistics that differed, which only damage causes. The exit status is then 1.
     """
     with options.report() as database:
         from toolroll.registry.keeper import maintenance

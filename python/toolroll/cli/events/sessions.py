@@ -52,7 +52,7 @@ def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -
 @_org_option
 @registry_options
 def show(options: RegistryOptions, session: str, org: str) -> None:
-    """Print what one session holds."""
+    """Print the state of one session."""
     with options.database() as database:
         from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore

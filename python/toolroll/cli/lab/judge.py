@@ -16,6 +16,7 @@ from toolroll.cli.options import (
     keep_option,
     on_option,
     option,
+    pack,
     storage_options_option,
     window_options,
 )
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
 from typing import TYPE_CHECKING
 
 from toolroll.cli.commands import Group
@@ -108,7 +107,7 @@ def command(
 
 
 def _check(is_of_files: bool) -> None:
-    """Refuses an option that belongs to the other kind of events."""
+    """Refuses options of the other kind of events."""
     context = click.get_current_context()
     for each in context.command.params:
         is_other = each.name == "most" if is_of_files else each.name in _OF_FILES
@@ -157,7 +156,7 @@ def _judge_files(
 
     parts = event_files(events, storage_options, org=options.org, since=options.since, until=options.until)
     with options.report() as database:
-        database.revision()  # workers get an address alone, so what it holds is checked here
+        database.revision()  # workers get only the address, so this process checks the registry
     with Progress() as progress:
         return judge_profile(
             parts,
@@ -171,7 +170,7 @@ def _judge_files(
 
 
 def print_judgement(judged: Judgement | None, profile: str) -> None:
-    """Prints the estimates as a table. profile: what was judged."""
+    """Prints the estimates as a table. profile: the judged profile or rule."""
     if judged is None:
         note("no event has enough information for an estimate")
         return
@@ -215,7 +214,7 @@ parquet = Group(
 
 @dataclass(frozen=True)
 class _Source:
-    """Which events are meant."""
+    """A selection of exported events."""
 
     source: str
     org: str | None
@@ -231,25 +230,17 @@ class _Source:
         )
 
 
-def _source(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def run(**values: Any) -> Any:
-        packed = {each.name: values.pop(each.name) for each in fields(_Source)}
-        return function(_Source(**packed), **values)
-
-    declared: Callable[..., Any] = run
-    for each in (
-        json_option,
-        storage_options_option,
-        option("--until", "End, in the same form.", type=timestamp, metavar="TIME", unset="now"),
-        option(
-            "--since", "Begin, or how long ago (7d).", type=timestamp, metavar="TIME", unset="the first event"
-        ),
-        option("--org", "Only this organisation.", metavar="ORG", unset="all"),
-        click.argument("source", metavar="FILE|LOCATION"),
-    ):
-        declared = each(declared)
-    return declared
+_source = pack(
+    _Source,
+    click.argument("source", metavar="FILE|LOCATION"),
+    option("--org", "Only this organisation.", metavar="ORG", unset="all"),
+    option(
+        "--since", "Begin, or how long ago (7d).", type=timestamp, metavar="TIME", unset="the first event"
+    ),
+    option("--until", "End, in the same form.", type=timestamp, metavar="TIME", unset="now"),
+    storage_options_option,
+    json_option,
+)
 
 
 @parquet.command("judge", example="toolroll events parquet judge events/ --rule score --on ray --jobs 2")

@@ -1,4 +1,4 @@
-"""`toolroll mcp import|connect`: takes over a client's servers, and puts the gateway in their place."""
+"""`toolroll mcp import, connect`: reads a client's servers, and puts the gateway in their place."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _MODES = ("auto", "search", "dynamic", "all")
 
 
 def _on_one_line(record: logging.LogRecord) -> bool:
-    """Keeps what servers and clients say in the line of the log that quotes it."""
+    """Puts text of servers and clients on one line of the log."""
     record.msg, record.args = one_line(record.getMessage()), None
     return True
 
@@ -44,7 +44,7 @@ def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Configuration, Path]:
-    """The configuration that the options name, and the folder for its state.
+    """The configuration of the options, and the folder of its state.
 
     Raises:
         NotFound: there is none.
@@ -92,8 +92,8 @@ def serve(
 ) -> int:
     """Run the gateway; `toolroll mcp` alone does it, too.
 
-    Over stdio it serves the client that starts it, and ends with it. Servers that cannot be started cost
-    their own tools, and are tried again.
+    Over stdio it serves the client that starts it, and ends with it. It retries servers that cannot be
+    started; their tools are missing meanwhile.
     """
     from dataclasses import replace
 
@@ -128,7 +128,7 @@ def serve(
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Lets SIGTERM end the block as an interrupt does: servers are stopped, what was learned is written."""
+    """Lets SIGTERM end the block as an interrupt does: servers stop, and outcomes are written."""
     is_told = False
 
     def end(*_: object) -> None:
@@ -150,7 +150,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _loop() -> dict[str, bool]:
-    """What `anyio.run` needs to know: with uvloop, a call costs a quarter less."""
+    """Options of `anyio.run`. With uvloop, a call costs a quarter less."""
     return {"use_uvloop": find_spec("uvloop") is not None}
 
 
@@ -166,7 +166,7 @@ def _check(configuration: Configuration) -> int:
 
 
 def servers_told(count: int) -> str:
-    """How many servers, in words."""
+    """The number of servers as text."""
     return "1 server" if count == 1 else f"{count} servers"
 
 

@@ -43,7 +43,7 @@ def doctor(config: Path | None, manifests: Path | None, json: bool) -> int:
 @config_option
 @option("--lines -n lines", "How many lines.", type=POSITIVE, default=50, metavar="N")
 def logs(server: str, config: Path | None, manifests: Path | None, lines: int) -> None:
-    """Show what a server has written to its standard error."""
+    """Show the standard error of a server."""
     from toolroll.gateway.logs import ServerLog
     from toolroll.gateway.places import log_file
 
@@ -97,7 +97,7 @@ def sign_in(server: str, config: Path | None, manifests: Path | None, no_browser
 def approve(server: str, config: Path | None, manifests: Path | None, yes: bool) -> None:
     """Approve the tools, prompts and resources of a server that wait.
 
-    Prints them and asks. Only what was printed is approved; running gateways show it within a second.
+    Prints them and asks. Approves only the printed ones; running gateways show them within a second.
     """
     from toolroll.formats.schemas import sent_tools
     from toolroll.gateway.places import registry_url
@@ -115,7 +115,7 @@ def approve(server: str, config: Path | None, manifests: Path | None, yes: bool)
         for record in tools:
             diff = difference(registry, record)
             print_waiting(record, diff)
-            if not diff:  # all of it: title, annotations and the rest count as the description does
+            if not diff:  # the whole tool: its title and annotations matter as its description does
                 print(f"tool: {json.dumps(sent_tools((record.tool,), 'mcp').schemas()[0], indent=2)}")
         for kind, items in waiting.items():
             for item in items.values():

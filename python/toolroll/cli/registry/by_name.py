@@ -1,4 +1,4 @@
-"""Commands that several kinds of rows have alike: `rules list`, `rules delete NAME`."""
+"""Commands that are alike for several kinds of rows: `rules list`, `rules delete NAME`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolroll.cli.output import print_list, print_result
 
 
 def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
-    """Adds a command that lists the rows of the registry's attribute of the group's name.
+    """Adds a command that lists the rows of a group. The registry has an attribute with the group's name.
 
     columns, shown: as `print_list` takes them.
     """
@@ -28,10 +28,7 @@ def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
 
 
 def add_by_name(group: ListGroup, command: str, help: str, done: str, example: str = "") -> None:
-    """Adds a command that calls the method of its name, of the registry's attribute of the group's name.
-
-    done: what has become of the thing then, as the output says it.
-    """
+    """Adds a command that calls the method of its name. done: the output after it."""
     assert group.name is not None
     area, kind = group.name, group.name.removesuffix("s")
 

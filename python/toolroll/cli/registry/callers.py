@@ -76,7 +76,7 @@ def add_key(
     """Make a key and print it. Nobody can print it again.
 
     With the role vouch, each user that the key names reports outcomes of their own, so give it to a backend
-    that has signed its users in. Without it, all outcomes of the key count as those of one unnamed caller.
+    that has signed its users in. Without it, all outcomes of the key count as one unnamed caller's.
     """
     if any_org and options.org:
         raise click.UsageError("--any-org: goes without --org")

@@ -29,8 +29,8 @@ from toolroll.cli.output import print_list, print_result
 def review(options: OrgOptions) -> None:
     """Print the tools that wait for approval.
 
-    It shows what approval would change. These are new tools, and approved ones with new content. None of
-    that is selected until it is approved; of some tools the approved content serves meanwhile.
+    Shows new tools, and the changes of approved tools. New content is not selected until it is approved; for
+    some tools the approved content serves meanwhile.
     """
     with options.registry() as registry:
         waiting = tuple(waiting_tools(registry, options.org))
@@ -46,18 +46,20 @@ def review(options: OrgOptions) -> None:
 
 
 def print_waiting(record: ToolRecord, diff: str) -> None:
-    """Prints a tool that waits. diff: what approval would change; "" for a new tool."""
+    """Prints a tool that waits. diff: the changes by an approval; "" for a new tool."""
     plugin = f" from plugin {record.plugin}" if record.plugin else ""
     serves = "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
     print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
     flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
-    text = (f"> {line}" for line in record.tool.description.splitlines())  # so none of them is a flag
+    text = (
+        f"> {line}" for line in record.tool.description.splitlines()
+    )  # marked, so that no line looks like a flag
     for line in chain(flags, diff.splitlines() or text):
         print(f"    {printable(line)}")
 
 
 def _with_differences(registry: Registry, record: ToolRecord) -> dict[str, Any]:
-    """The record, with what approval would change; [] for a new tool."""
+    """The record, with the changes by an approval; [] for a new tool."""
     approved = record.approved_version
     if approved is None:
         return {**record.to_dict(), "differences": []}
@@ -66,7 +68,7 @@ def _with_differences(registry: Registry, record: ToolRecord) -> dict[str, Any]:
 
 
 def difference(registry: Registry, record: ToolRecord) -> str:
-    """What approval would change, as text; "" for a new tool."""
+    """The changes by an approval, as text; "" for a new tool."""
     approved = record.approved_version
     if approved is None:
         return ""
@@ -74,7 +76,7 @@ def difference(registry: Registry, record: ToolRecord) -> str:
 
 
 def waiting_tools(registry: Registry, org: str, plugin: str | None = None) -> Iterator[ToolRecord]:
-    """The tools of an organisation that wait. plugin: whose; None for all."""
+    """The tools of an organisation that wait. plugin: their owner; None means any."""
     for state in ("pending", "changed"):
         after = ""
         while True:

@@ -53,7 +53,7 @@ _LONGEST = 80  # characters of a change's details in a table
 )
 @registry_options
 def why(options: RegistryOptions, name: str, **context: Any) -> None:
-    """Print whether somebody sees a tool, and what decides it."""
+    """Print whether somebody sees a tool, and the reason."""
     from toolroll.model.context import Context
 
     found = _verdict(options, name, Context(**context))
@@ -91,7 +91,7 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
 
 
 def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
-    """Why a tool that the registry has is in no catalog. Raises NotFound if the registry does not have it."""
+    """The reason why a tool of the registry is in no catalog. Raises NotFound for an unknown tool."""
     with options.registry() as registry:
         try:
             record = registry.tool(name, org=org, deleted=True)
@@ -144,9 +144,9 @@ def changes(options: WindowOptions, **filters: Any) -> None:
 def check(options: WriteOptions, accept: bool) -> None:
     """Say whether policy rows are as the registry wrote them.
 
-    They are rules, toolkits and all else that policy reads. Where they are not, contexts of the organisation
-    see public tools only; where those of the platform are not, all contexts do. Restore a backup, or accept
-    the rows as they are. The exit status is 1 if something is wrong and was not accepted.
+    Policy rows are rules, toolkits and all other rows that policy reads. If somebody edits a row of an
+    organisation by hand, its contexts see public tools only; for a row of the platform, all contexts do.
+    Restore a backup, or accept the rows. The exit status is 1 if something is wrong and was not accepted.
     """
     from toolroll.registry.editing import policy_check
 
@@ -177,7 +177,7 @@ def check(options: WriteOptions, accept: bool) -> None:
 @command("status", example="toolroll registry status --catalog sqlite:///tools.db")
 @registry_options
 def status(options: RegistryOptions) -> None:
-    """Print what the registry holds and what waits in it."""
+    """Print the contents of the registry, and the number of rows that wait in it."""
     with options.database() as database:
         from toolroll.registry.editing.status import status_of
 
@@ -209,9 +209,9 @@ def _line(item: Any) -> str:
 def upgrade(options: RegistryOptions) -> None:
     """Upgrade the registry's tables to this version of toolroll.
 
-    It runs in one transaction. Make a backup first: older versions of toolroll then refuse the registry, so
-    upgrade them all. Afterwards it makes the statistics and figures that the new version has, organisation by
-    organisation; `toolroll events learning rebuild` does that again.
+    Runs in one transaction. Make a backup first, and upgrade all hosts: older versions of toolroll refuse an
+    upgraded registry. Afterwards it rebuilds the statistics and figures of each organisation, as
+    `toolroll events learning rebuild` does.
     """
     from toolroll.registry.editing import status
 
@@ -243,7 +243,7 @@ _END_S = 5.0  # for what is in the inbox
 )
 @registry_options
 def keep(options: RegistryOptions, events: timedelta) -> None:
-    """Count what hosts record, until it is stopped. Of several keepers one works, and the others wait.
+    """Count events and outcomes of hosts until it is stopped. Of several keepers one works; the others wait.
 
     `toolroll serve` and `toolroll mcp --http` start a keeper of their own. Other hosts keep the registry in a
     thread, unless they are opened with keeper="none".

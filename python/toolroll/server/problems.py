@@ -89,7 +89,8 @@ class ProblemRoute(APIRoute):
 
     def _unknown(self, request: Request) -> dict[str, str]:
         """A problem for each parameter in the query that the route does not have."""
-        known = [each.alias for each in self.dependant.query_params]
+        parts = (self.dependant, *self.dependant.dependencies)
+        known = [each.alias for part in parts for each in part.query_params]
         return {
             f"query.{name[:80]}": f"is no known parameter{one_of(name[:80], known)}"
             for name in request.query_params

@@ -94,9 +94,13 @@ class RegistryAccess:
             raise
 
     def window(
-        self, request: Request, org: str | None, since: datetime | None = None, until: datetime | None = None
+        self,
+        request: Request,
+        org: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Window:
-        """The events in a time that the caller may read, of an organisation or of all. Raises Denied."""
+        """The events of a period that the caller may read; a dependency of routes. Raises Denied."""
         caller = self.identify(request)
         caller.require("read")
         owner = None if caller.org is None and org is None else caller.org_of(org)

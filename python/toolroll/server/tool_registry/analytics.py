@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from toolroll.model.embedder import Embedder
 from toolroll.registry.analytics import drift, experiments, metrics, tool_calls, usage
 from toolroll.registry.analytics import tools as health
 from toolroll.registry.analytics.comparison import ERROR, WORTH, compare
+from toolroll.registry.analytics.window import Window
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.shared_tools import SharedTools
@@ -22,27 +23,23 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
     Without `org`, a caller of any organisation gets the figures of all.
     """
     router = APIRouter(tags=["analytics"], route_class=ProblemRoute, prefix="/analytics")
+    events: Any = Depends(access.window)
 
     @router.get("/metrics")
-    def read_metrics(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_metrics(window: Window = events) -> dict[str, Any]:
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
-        return metrics.metrics(access.reports, access.window(request, org, since, until))
+        return metrics.metrics(access.reports, window)
 
     @router.get("/timeline")
     def read_timeline(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         per: metrics.Per = "day",
     ) -> dict[str, Any]:
         """By day or hour: selections, success, mean latency, saved tokens; and the parts that failed.
 
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
-        return metrics.timeline(access.reports, access.window(request, org, since, until), per)
+        return metrics.timeline(access.reports, window, per)
 
     @router.get("/arms")
     def read_arms(
@@ -59,35 +56,26 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
 
     @router.get("/unused")
     def read_unused(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         shown_often: int = Query(50, ge=1, le=1_000_000),
     ) -> dict[str, Any]:
         """Active tools that were never selected, or shown so often and never called.
 
         Of the platform's tools, an organisation has those that somebody in it sees.
         """
-        window = access.window(request, org, since, until)
         reaching = shared.reaching(window.org) if window.org else None
         found = health.unused(access.reports, window, shown_often, reaching)
         return {**found}
 
     @router.get("/broken")
-    def read_broken(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_broken(window: Window = events) -> dict[str, Any]:
         """Tools that broke, the latest first. Selections hide one whose `back` is null."""
-        found = health.broken(access.reports, access.window(request, org, since, until))
+        found = health.broken(access.reports, window)
         return {"broken": [each.to_dict() for each in found]}
 
     @router.get("/tools")
     def read_tools(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         by: tool_calls.By = "calls",
         limit: int = Query(100, ge=1, le=1_000),
     ) -> dict[str, Any]:
@@ -96,30 +84,22 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         `duration_ms` has the mean and the 95th percentile of the `timed` calls. `/plugins/calls` has the same
         for each plugin.
         """
-        window = access.window(request, org, since, until)
         found = tool_calls.tool_calls(access.reports, window, by=by, limit=limit)
         return {"tools": [each.to_dict() for each in found]}
 
     @router.get("/heatmap")
     def read_heatmap(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         of: usage.Of = "called",
         tools: int = Query(40, ge=1, le=1_000),
         pages: int = Query(20, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
-        window = access.window(request, org, since, until)
         return usage.heatmap(access.reports, window, of, tools, pages).to_dict()
 
     @router.get("/accuracy")
-    def read_accuracy(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_accuracy(window: Window = events) -> dict[str, Any]:
         """By day, how often a called tool had been selected."""
-        window = access.window(request, org, since, until)
         days = usage.hits(access.reports, window)
         calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
         return {

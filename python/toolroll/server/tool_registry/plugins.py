@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, FailFast, Field
 from pydantic.alias_generators import to_camel
 
@@ -116,6 +116,7 @@ class SyncBody(_PluginBody):
 def plugin_router(access: RegistryAccess) -> APIRouter:
     """`/plugins` and `/plugins/sync`."""
     router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
+    events: Any = Depends(access.window)
 
     @router.post("/sync")
     def sync(
@@ -157,16 +158,14 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
         return {"plugins": [record.to_dict() for record in found]}
 
     @router.get("/calls")
-    def list_plugin_calls(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def list_plugin_calls(window: Window = events) -> dict[str, Any]:
         """Calls, failures and durations of plugins with calls, those with the most failures first.
 
         `duration_ms` has the mean and the 95th percentile of the `timed` calls; `failing` and `slow` have the
         tools of a plugin that failed most and that took longest. Without `org`, a caller of any organisation
         gets the calls of all.
         """
-        found = plugin_calls(access.reports, access.window(request, org, since, until))
+        found = plugin_calls(access.reports, window)
         return {"plugins": [each.to_dict() for each in found]}
 
     return router

@@ -100,7 +100,7 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
     from toolroll.selection.environment_names import SERVER_PREFIX  # imports numpy, which --help does without
 
     yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
-    yield _tried("selection", _select)
+    yield _try("selection", _select)
     yield Check("extras", None, _extras())
     if find_spec("fastapi") is not None:
         yield _http()
@@ -119,7 +119,7 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
                 yield Check("settings", False, redacted(str(each)))
     url = settings.catalog if settings else catalog
     if settings or url:
-        yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
+        yield _try("embedder", lambda: _embedder(settings.embedder if settings else "static"))
     if not url:
         reason = "--catalog names one"
         if settings is not None:
@@ -128,11 +128,11 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
             reason = "the settings that name it are wrong"
         yield Check("registry", None, f"not checked: {reason}")
         return
-    yield _tried("registry", lambda: _registry(url))
-    yield _tried("outbox", lambda: _outbox(url, settings.outbox if settings else ""))
+    yield _try("registry", lambda: _registry(url))
+    yield _try("outbox", lambda: _outbox(url, settings.outbox if settings else ""))
 
 
-def _tried(what: str, check: Callable[[], str]) -> Check:
+def _try(what: str, check: Callable[[], str]) -> Check:
     try:
         return Check(what, True, check())
     except (ToolrollError, OSError, ModuleNotFoundError) as error:

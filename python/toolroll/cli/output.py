@@ -74,7 +74,7 @@ def print_list(
         for heading, field in pairs
     ]
     headings = [heading.replace("_", " ") for heading, _ in pairs]
-    print_table(headings, ([_shown(get(item)) for get in getters] for item in items))
+    print_table(headings, ([_cell_value(get(item)) for get in getters] for item in items))
 
 
 def _getter(field: str) -> Callable[[Any], object]:
@@ -84,7 +84,7 @@ def _getter(field: str) -> Callable[[Any], object]:
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
-def _shown(value: Any) -> object:
+def _cell_value(value: Any) -> object:
     """A field as a cell shows it."""
     if value in ("", None, (), []):
         return None

@@ -19,7 +19,7 @@ from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
 from toolroll.server.direct_select import DirectSelect
 from toolroll.server.gate import LOOPBACK, Gate
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
+from toolroll.server.http_metrics import HttpMetrics, RequestMeter, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import health_router, metrics_router
 from toolroll.server.outcomes import outcome_router
@@ -91,9 +91,9 @@ def create_application(settings: ServerSettings) -> FastAPI:
         sessions=sessions,
         grants=settings.oidc_grants,
     )
-    application.add_middleware(NotStored)
+    application.add_middleware(NoStore)
     application.add_middleware(
-        MeasuredRequests, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
+        RequestMeter, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
     if traces is not None:
         application.add_middleware(traces.middleware)
@@ -134,7 +134,7 @@ _NAME, _HEADER = b"cache-control", (b"cache-control", b"no-store")
 
 
 @dataclass(frozen=True, eq=False)
-class NotStored:
+class NoStore:
     """An ASGI middleware that adds `Cache-Control: no-store` to answers without that header."""
 
     application: ASGIApp

@@ -120,19 +120,19 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
         """Searches all tools of the caller. The model may call the tools that it finds."""
         talk = await opened(request, session, body.context)
         found = await talk.asearch(*body.queries, k=body.k)
-        return FoundAnswer(tools=list(map(_found, found)))
+        return FoundAnswer(tools=list(map(_found_tool, found)))
 
     @router.post("/load")
     async def load(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Loads tools by name; a toolkit's name loads its tools. `text` is for the model."""
         talk = await opened(request, session, body.context)
-        return _answered(await talk.aload(body.names))
+        return _loading_answer(await talk.aload(body.names))
 
     @router.post("/unload")
     async def unload(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Takes tools out of the conversation. `text` is for the model."""
         talk = await opened(request, session, body.context)
-        return _answered(await talk.aunload(body.names))
+        return _loading_answer(await talk.aunload(body.names))
 
     @router.get("")
     async def read(request: Request, session: str, org: str = "") -> ConversationAnswer:
@@ -148,12 +148,12 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
     return router
 
 
-def _found(tool: Tool) -> FoundTool:
+def _found_tool(tool: Tool) -> FoundTool:
     parameters = None if tool.parameters is None else dict(tool.parameters)
     return FoundTool(name=tool.name, description=tool.description, parameters=parameters)
 
 
-def _answered(answer: Answer) -> LoadingAnswer:
+def _loading_answer(answer: Answer) -> LoadingAnswer:
     return LoadingAnswer(
         text=answer.text,
         tools=[tool.name for tool in answer.tools],

@@ -65,7 +65,7 @@ def describe(application: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if application.openapi_schema is None:
-            application.openapi_schema = _described(application)
+            application.openapi_schema = _whole_description(application)
         return application.openapi_schema
 
     application.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation extends it
@@ -79,7 +79,7 @@ def describe(application: FastAPI) -> None:
         return Response(written[0], media_type="application/json")
 
 
-def _described(application: FastAPI) -> dict[str, Any]:
+def _whole_description(application: FastAPI) -> dict[str, Any]:
     found: dict[str, Any] = get_openapi(
         title=application.title, version=application.version, description=ABOUT, routes=application.routes
     )

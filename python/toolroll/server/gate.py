@@ -15,7 +15,7 @@ from toolroll.server.admission import BUSY_RETRY_S, OrgAdmission, RequestLimits,
 from toolroll.server.callers import Caller, Grant, address_of, caller_of_person
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.large_requests import LargeRequests
-from toolroll.server.metering import Metered
+from toolroll.server.metering import TimedSteps
 from toolroll.server.page import is_open
 from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
@@ -66,7 +66,7 @@ def problem_for(_: Scope, status: int, title: str, detail: str) -> Response:
     return problem(status, title, detail)
 
 
-def _leaving(ticket: Ticket, send: Send) -> Send:
+def _leave_at_end(ticket: Ticket, send: Send) -> Send:
     """Wraps `send`: a request leaves before its client has the whole answer and may send the next."""
 
     async def send_leaving(message: Message) -> None:
@@ -134,7 +134,9 @@ class Gate:
                 if ticket is None:
                     await self.application(scope, counted, send)
                 else:
-                    await Metered(self.application(scope, counted, _leaving(ticket, send)), ticket.spend)
+                    await TimedSteps(
+                        self.application(scope, counted, _leave_at_end(ticket, send)), ticket.spend
+                    )
         finally:
             self.limits.end(caller.credential)
             if ticket is not None:
@@ -149,7 +151,7 @@ class Gate:
         caller = await self._caller(address_of(scope.get("client")), headers)
         if caller is None:
             detail = f"a valid service key is needed, as {self.key_place}"
-            return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
+            return self._refuse(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
         if self.admission is not None:
             caller = replace(caller, ticket=self.admission.ticket())
         scope.setdefault("state", {})["caller"] = caller  # the log names the key of a refused request too
@@ -161,13 +163,13 @@ class Gate:
         wait_s = await self.limits.overdrawn_s(caller.credential)
         if wait_s is not None:
             detail, headers_of_wait = "the key has used up its requests", {"Retry-After": str(wait_s)}
-            return self._refused(scope, 429, "Too many requests", detail, headers_of_wait)
+            return self._refuse(scope, 429, "Too many requests", detail, headers_of_wait)
         if not self.limits.begin(caller.credential, caller.org is None):
             detail, headers_of_wait = (
                 "too many requests with this key at a time",
                 {"Retry-After": str(BUSY_RETRY_S)},
             )
-            return self._refused(scope, 503, "Busy", detail, headers_of_wait)
+            return self._refuse(scope, 503, "Busy", detail, headers_of_wait)
         return caller
 
     async def _caller(self, address: str, headers: Headers) -> Caller | None:
@@ -194,7 +196,7 @@ class Gate:
             return None if account is None else Caller.of_account(account, address)
         return caller_of_person(subject, self.grants, address)
 
-    def _refused(
+    def _refuse(
         self, scope: Scope, status: int, title: str, detail: str, headers: Mapping[str, str]
     ) -> Response:
         answer = self.refusal(scope, status, title, detail)

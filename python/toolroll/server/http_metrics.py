@@ -60,7 +60,7 @@ def org_refusals_in(registry: CollectorRegistry) -> Callable[[str], None]:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRequests:
+class RequestMeter:
     """An ASGI middleware that counts requests. is_logged: whether each request has a line in the log."""
 
     application: ASGIApp

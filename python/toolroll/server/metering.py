@@ -18,7 +18,7 @@ Spend = Callable[[float], object]  # of seconds
 _spend: ContextVar[Spend | None] = ContextVar("spend", default=None)
 
 
-class Metered:
+class TimedSteps:
     """Wraps an awaitable and times its steps."""
 
     def __init__(self, awaitable: Awaitable[Any], spend: Spend) -> None:
@@ -27,10 +27,10 @@ class Metered:
         self._on_step = spend
         _spend.set(spend)
 
-    def __await__(self) -> Metered:
+    def __await__(self) -> TimedSteps:
         return self
 
-    def __iter__(self) -> Metered:
+    def __iter__(self) -> TimedSteps:
         return self
 
     def __next__(self) -> Any:
@@ -62,7 +62,7 @@ async def in_task(awaitable: Awaitable[_T]) -> _T:
     spend = _spend.get()
     if spend is None:
         return await awaitable
-    answer: _T = await Metered(awaitable, spend)
+    answer: _T = await TimedSteps(awaitable, spend)
     return answer
 
 

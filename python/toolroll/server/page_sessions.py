@@ -113,7 +113,7 @@ class PageSessions:
         if not is_of_page(headers):
             return None
         try:
-            kind, fields, session_id = _signed(headers, COOKIE, self._signer, LIFETIME_S)
+            kind, fields, session_id = _cookie_value(headers, COOKIE, self._signer, LIFETIME_S)
             return PageSession(session_id, _KINDS[kind](**fields))
         except _UNREADABLE:
             return None
@@ -136,7 +136,7 @@ class PageSessions:
     def browser(self, headers: Mapping[bytes, bytes]) -> KnownBrowser:
         """The browser of a request; without a browser_id if nobody signed in with it."""
         try:
-            browser_id, accounts = _signed(headers, KNOWN_COOKIE, self._known_signer, KNOWN_S)
+            browser_id, accounts = _cookie_value(headers, KNOWN_COOKIE, self._known_signer, KNOWN_S)
             return KnownBrowser(browser_id, tuple(accounts))
         except _UNREADABLE:
             return KnownBrowser()
@@ -146,7 +146,7 @@ class PageSessions:
 _UNREADABLE = (BadData, CookieError, KeyError, TypeError, ValueError)
 
 
-def _signed(
+def _cookie_value(
     headers: Mapping[bytes, bytes], name: str, signer: URLSafeTimedSerializer, lifetime_s: int
 ) -> Any:
     """The signed value of a cookie. Raises one of `_UNREADABLE`."""

@@ -63,8 +63,8 @@ class ProblemRoute(APIRoute):
 
         async def handle_errors(request: Request) -> Response:
             # A host's `identify` may read parameters of its own: only behind our gate do we know them all.
-            if "caller" in request.scope.get("state", {}) and (unknown := self._unknown(request)):
-                return _invalid(unknown)
+            if "caller" in request.scope.get("state", {}) and (unknown := self._unknown_parameters(request)):
+                return _invalid_request(unknown)
             try:
                 large = request.scope.get("state", {}).get("large")
                 if isinstance(large, LargeRequests) and self.body_field is not None:
@@ -83,11 +83,11 @@ class ProblemRoute(APIRoute):
             # Outside the handler: an error of ours in there would bring this one, with its values, to the
             # log.
             model = None if self.body_field is None else self.body_field.field_info.annotation
-            return _invalid(_problems_of(invalid, model, request.headers.get("content-type", "")))
+            return _invalid_request(_problems_of(invalid, model, request.headers.get("content-type", "")))
 
         return handle_errors
 
-    def _unknown(self, request: Request) -> dict[str, str]:
+    def _unknown_parameters(self, request: Request) -> dict[str, str]:
         """A problem for each parameter in the query that the route does not have."""
         parts = (self.dependant, *self.dependant.dependencies)
         known = [each.alias for part in parts for each in part.query_params]
@@ -135,7 +135,7 @@ async def problem_of_bug(_: Request, error: Exception) -> Response:
     return problem(500, "Internal error", "the service failed; its log says why")
 
 
-def _invalid(problems: Mapping[str, str]) -> JsonAnswer:
+def _invalid_request(problems: Mapping[str, str]) -> JsonAnswer:
     """The answer to a wrong request. problems: by place."""
     errors = [{"field": place, "problem": sentence} for place, sentence in problems.items()]
     detail = "; ".join(f"{place}: {sentence}" for place, sentence in problems.items())

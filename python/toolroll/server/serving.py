@@ -56,7 +56,7 @@ def serve(settings: ServerSettings) -> None:
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
     )
     secret = settings.session_secret or secrets.token_urlsafe(32)  # all workers accept a session of one
-    with _metrics_folder(settings) as folder, _kept(settings) as keeper:
+    with _metrics_folder(settings) as folder, _keeper_process(settings) as keeper:
         own = {"metrics_folder": folder, "session_secret": secret, "keeper": keeper}
         shared = settings.model_copy(update=own)
         os.environ.update(shared.variables())
@@ -152,7 +152,7 @@ def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
 
 
 @contextmanager
-def _kept(settings: ServerSettings) -> Iterator[str]:
+def _keeper_process(settings: ServerSettings) -> Iterator[str]:
     """Starts one process that keeps the registry for all workers. Yields the workers' setting `keeper`."""
     if not settings.catalog or settings.keeper != "process":
         yield settings.keeper

@@ -126,7 +126,7 @@ def sign_in_router(
         try:
             return await provider.begin(request, f"{base}{PATH}/callback", secure=sessions.is_secure(request))
         except Unavailable as error:
-            return _failed(error)
+            return _back_to_page(error)
 
     @router.get(f"{PATH}/callback", status_code=303, response_class=Response)
     async def finish_at_provider(request: Request) -> Response:
@@ -137,7 +137,7 @@ def sign_in_router(
         except HTTPException:
             return RedirectResponse(f"{PAGE}?{urlencode({'problem': 'busy'})}", 303)
         except (Denied, Unavailable) as error:
-            response: Response = _failed(error)
+            response: Response = _back_to_page(error)
         else:
             response = signed_in(request, RedirectResponse(PAGE, 303), person, person.name)
         provider.forget(response)
@@ -146,7 +146,7 @@ def sign_in_router(
     return router
 
 
-def _failed(error: Denied | Unavailable) -> Response:
+def _back_to_page(error: Denied | Unavailable) -> Response:
     """Redirects to the page, which tells the kind of the failure. Only the log has the reason."""
     _log.warning("sign-in refused: %s", error)
     kind = "denied" if isinstance(error, Denied) else "unavailable"

@@ -63,13 +63,13 @@ class Traces:
             last.start()
             await anyio.to_thread.run_sync(last.join, closing_s)
 
-    def middleware(self, application: ASGIApp) -> TracedRequests:
+    def middleware(self, application: ASGIApp) -> RequestTracer:
         """The application, whose requests become spans."""
-        return TracedRequests(application, self.provider.get_tracer("toolroll.server", __version__))
+        return RequestTracer(application, self.provider.get_tracer("toolroll.server", __version__))
 
 
 @dataclass(frozen=True, eq=False)
-class TracedRequests:
+class RequestTracer:
     """An ASGI middleware that makes a span of each request."""
 
     application: ASGIApp

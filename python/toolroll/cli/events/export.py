@@ -109,13 +109,13 @@ def export(
             if every is None:
                 break
             if done.events:
-                note(_told(target, done))
+                note(_summary(target, done))
             time.sleep(every.total_seconds())
     result = {"location": target, **done.to_dict()}
-    print_result(options.json, result, _told(target, done))
+    print_result(options.json, result, _summary(target, done))
 
 
-def _told(target: str, done: StreamResult) -> str:
+def _summary(target: str, done: StreamResult) -> str:
     return (
         f"{redacted(target)}: {done.events:,} events ({done.late:,} of them late) in {done.files:,} files, "
         f"all until {done.until:%Y-%m-%d %H:%M}"

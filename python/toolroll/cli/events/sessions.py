@@ -59,7 +59,7 @@ def show(options: RegistryOptions, session: str, org: str) -> None:
 
         found = SessionStore(database).read(key_of(org, session))
     if found is None:
-        raise _absent(session, org)
+        raise _no_session(session, org)
     fields = {
         "org": org,
         "session": session,
@@ -86,11 +86,11 @@ def forget(options: RegistryOptions, session: str, org: str) -> None:
         from toolroll.registry.sessions.store import SessionStore
 
         if not SessionStore(database).forget(key_of(org, session)):
-            raise _absent(session, org)
+            raise _no_session(session, org)
     print_result(options.json, {"session": session, "org": org}, f"session {session} was forgotten")
 
 
-def _absent(session: str, org: str) -> NotFound:
+def _no_session(session: str, org: str) -> NotFound:
     owner = f"organisation {org!r:.80}" if org else "no organisation"
     return NotFound(
         f"session {session!r:.80} of {owner}: is not there, or has expired; "

@@ -114,20 +114,20 @@ def serve(
     for name in ("mcp", "httpx", "httpx2"):  # a babbling server would fill the client's log
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if http is None:
-        with _ended_by_sigterm():
+        with _end_at_sigterm():
             anyio.run(serve_stdio, configuration, state, backend_options=_loop())
         return 0
     host, port = _address(http)
     if configuration.options.identity is None:
         check_loopback(host)
     click.echo(f"http://{host}:{port}/mcp", err=True)
-    with _ended_by_sigterm():
+    with _end_at_sigterm():
         anyio.run(serve_http, configuration, state, host, port, backend_options=_loop())
     return 0
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _end_at_sigterm() -> Iterator[None]:
     """Lets SIGTERM end the block as an interrupt does: servers stop, and outcomes are written."""
     is_told = False
 
@@ -161,11 +161,11 @@ def _check(configuration: Configuration) -> int:
     for problem in found:
         note(problem)
     if not found:
-        print(f"{servers_told(len(configuration.servers))}: nothing is wrong with the configuration")
+        print(f"{count_of_servers(len(configuration.servers))}: nothing is wrong with the configuration")
     return 1 if found else 0
 
 
-def servers_told(count: int) -> str:
+def count_of_servers(count: int) -> str:
     """The number of servers as text."""
     return "1 server" if count == 1 else f"{count} servers"
 

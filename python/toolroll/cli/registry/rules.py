@@ -126,7 +126,7 @@ def update_rule(
         raise click.UsageError("--tool --toolkit: not allowed with each other")
     from toolroll.registry.editing.rules import kind_of
 
-    changes: dict[str, Any] = _given(name=new_name, priority=priority)
+    changes: dict[str, Any] = _without_none(name=new_name, priority=priority)
     if allow or deny:
         changes["effect"] = "allow" if allow else "deny"
     if tool is not None or toolkit is not None:
@@ -140,7 +140,7 @@ def update_rule(
     print_result(options.json, done.to_dict(), f"rule {done.name}: version {done.version}, {state}")
 
 
-def _given(**changes: object) -> dict[str, Any]:
+def _without_none(**changes: object) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
@@ -227,7 +227,7 @@ def update_page(
 
     Options that are not given stay as they are.
     """
-    changes = _given(pattern=pattern, toolkits=toolkits or None, priority=priority)
+    changes = _without_none(pattern=pattern, toolkits=toolkits or None, priority=priority)
     _need(changes, "--pattern --toolkit --priority")
     with options.registry() as registry:
         done = registry.pages.update(page_id, changes, version=version, reason=options.reason)

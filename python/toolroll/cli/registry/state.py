@@ -79,7 +79,7 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
         try:
             verdict = roll.why(name, context)
         except NotFound:
-            return {**_absent(options, name, context.org), "unknown_values": unknown}
+            return {**_reason_of_absence(options, name, context.org), "unknown_values": unknown}
     rule = None if verdict.rule is None else verdict.rule.name
     return {
         "visible": verdict.visible,
@@ -90,7 +90,7 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
     }
 
 
-def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
+def _reason_of_absence(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
     """The reason why a tool of the registry is in no catalog. Raises NotFound for an unknown tool."""
     with options.registry() as registry:
         try:

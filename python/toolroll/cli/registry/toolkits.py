@@ -69,7 +69,7 @@ def put(
             toolkit, version = before.toolkit, before.version
         except NotFound:
             toolkit, version = Toolkit(name), 0
-        changes = {key: _value(key, value) for key, value in changes.items() if _given(value)}
+        changes = {key: _value(key, value) for key, value in changes.items() if _is_given(value)}
         done = registry.toolkits.put(
             replace(toolkit, **changes),
             keywords=tuple(filter(None, keywords)) if keywords else None,
@@ -81,7 +81,7 @@ def put(
     print_result(options.json, done.to_dict(), f"toolkit {name}: version {done.version}")
 
 
-def _given(value: object) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value != ()
 
 

@@ -19,7 +19,7 @@ from toolroll.server.admission import OrgAdmission, RequestLimits
 from toolroll.server.drop_in.proxy import Proxy, log_only_other_faults
 from toolroll.server.drop_in.upstream import Connections, Upstream
 from toolroll.server.gate import LOOPBACK, Gate, Headers
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
+from toolroll.server.http_metrics import HttpMetrics, RequestMeter, org_refusals_in
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.metrics import health_router, metrics_router
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
@@ -77,7 +77,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         key_place="x-toolroll-key",
         refusal=_refusal,
     )
-    behind: ASGIApp = MeasuredRequests(
+    behind: ASGIApp = RequestMeter(
         gate, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
     if traces is not None:

@@ -74,7 +74,7 @@ class Proxy:
                 changed, content = OutgoingRequest(b""), None
                 exchange.has_no_body()
             else:
-                ours, context = _asked_by(scope, caller)
+                ours, context = _headers_and_context(scope, caller)
                 if not _is_empty(scope):
                     path = _raw_path(scope).split(b"?")[0].decode("latin-1")
                     self._selector.check_path(form, path, ours, context)
@@ -228,7 +228,7 @@ class _Exchange:
         return message
 
 
-def _asked_by(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
+def _headers_and_context(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
     """Reads our headers and the context. Raises Denied if the caller may not act for its organisation."""
     headers = RequestHeaders.of(scope["headers"])
     org = headers.context.get("org", "")

@@ -47,7 +47,7 @@ def category_router(access: RegistryAccess) -> APIRouter:
         `parent` names it.
         """
         registry, org = access.own_rows(request, org)
-        return {"categories": _nested(registry.toolkits.list(org))}
+        return {"categories": _forest(registry.toolkits.list(org))}
 
     @router.get("/categories/for-page/{page:path}")
     def list_for_page(request: Request, page: str, org: str | None = None) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _form(record: PageRecord) -> dict[str, Any]:
     return {**fields, "categories": toolkits}
 
 
-def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
+def _forest(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
     """The toolkits as a forest. A toolkit without a known parent is a root."""
     forms = {record.name: {**record.to_dict(), "children": []} for record in records}
     roots = []

@@ -27,7 +27,7 @@ from toolroll.server.bodies import FEW_MEMBERS, Body, JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.selections import SelectBody
 from toolroll.server.tool_registry.access import RegistryAccess, prepare
-from toolroll.server.tool_registry.rules import RuleBody, TriedRules
+from toolroll.server.tool_registry.rules import RuleBody, RuleTrial
 
 
 class ToolTextsBody(Body):
@@ -94,7 +94,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         prepare(roll, {context.org, *(() if org is None else (caller.org_of(org),))})
         present: Toolroll | WhatIf = roll
         if body.what_if is not None:
-            present = _changed(roll, access, request, body, context, org)
+            present = _with_changes(roll, access, request, body, context, org)
         selection = present.preview(context=context, profile=profile, **body.arguments())
         found, hidden = selection.accounts(), tuple[Account, ...]()
         if caller.org is None:
@@ -119,7 +119,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
     return router
 
 
-def _changed(
+def _with_changes(
     roll: Toolroll,
     access: RegistryAccess,
     request: Request,
@@ -136,7 +136,7 @@ def _changed(
     changes = body.what_if
     assert changes is not None
     registry, owner = access.reader(request, org)
-    tried = TriedRules.of(registry, changes.rule, changes.replaces, owner)
+    tried = RuleTrial.of(registry, changes.rule, changes.replaces, owner)
     tools = []
     if changes.tool is not None:
         catalog = roll.preview("", context).catalog

@@ -69,14 +69,14 @@ def changed(request: Request, version_now: Callable[[], int], change: Callable[[
         raise HTTPException(428, "If-Match is missing; it must have the ETag of what you have read, or be *")
     version = version_now()
     if header.strip() != "*" and version not in _versions(header):
-        raise _outdated(version)
+        raise _outdated_error(version)
     try:
         return change(version)
     except Conflict as error:
         now = version_now()
         if now == version:
             raise
-        raise _outdated(now) from error
+        raise _outdated_error(now) from error
 
 
 def _versions(header: str) -> set[int]:
@@ -84,7 +84,7 @@ def _versions(header: str) -> set[int]:
     return {int(match[1]) for match in found if match}
 
 
-def _outdated(version: int) -> HTTPException:
+def _outdated_error(version: int) -> HTTPException:
     return HTTPException(
         412, f"the row is at version {version}: read it again, and apply the change to that version"
     )

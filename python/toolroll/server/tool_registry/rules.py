@@ -176,7 +176,7 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         """
         caller = access.identify(request)
         registry, org = access.reader(request, org)
-        tried = TriedRules.of(registry, body.rule, body.replaces, org)
+        tried = RuleTrial.of(registry, body.rule, body.replaces, org)
         contexts = _contexts(registry, caller, body, tried.new, org)
         prepare(roll, {context.org for context in contexts})
         changed = roll.what_if(
@@ -232,7 +232,7 @@ def what_if_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
 
 
 @dataclass(frozen=True, slots=True)
-class TriedRules:
+class RuleTrial:
     """A rule to try out, in place of one that there is.
 
     Attributes:
@@ -246,7 +246,7 @@ class TriedRules:
     without: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, registry: Registry, body: RuleBody | None, replaces: str, org: str) -> TriedRules:
+    def of(cls, registry: Registry, body: RuleBody | None, replaces: str, org: str) -> RuleTrial:
         """Checks the rule as if it were saved. replaces: name or rule_id of a rule; "" for none.
 
         Raises:

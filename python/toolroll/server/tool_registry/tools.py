@@ -142,7 +142,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         force: allows a change after which rules no longer apply to the tool.
         """
         registry, org = access.editor(request, org)
-        return _changed(
+        return _change_tool(
             request, registry, id, org, registry.update, body, give_back=give_back, force=force, reason=reason
         )
 
@@ -150,7 +150,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     def delete_tool(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
         """Deletes a tool; its versions stay, and it can be restored. Needs If-Match."""
         registry, org = access.editor(request, org)
-        _changed(request, registry, id, org, registry.delete, reason=reason)
+        _change_tool(request, registry, id, org, registry.delete, reason=reason)
 
     @router.get("/{id}/versions")
     def list_versions(
@@ -186,7 +186,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     ) -> Response:
         """Makes a new version with the content of an earlier one. Needs If-Match."""
         registry, org = access.editor(request, org)
-        return _changed(
+        return _change_tool(
             request, registry, id, org, registry.rollback, body.version, force=force, reason=body.reason
         )
 
@@ -194,7 +194,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     def approve(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
         """Approves the content that waits, and removes the tool's flags. Needs If-Match."""
         registry, org = access.editor(request, org)
-        return _changed(request, registry, id, org, registry.approve, reason=reason)
+        return _change_tool(request, registry, id, org, registry.approve, reason=reason)
 
     @router.post("/{id}/reject", **CONDITIONAL)
     def reject(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
@@ -203,7 +203,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         Needs If-Match.
         """
         registry, org = access.editor(request, org)
-        return _changed(request, registry, id, org, registry.reject, reason=reason)
+        return _change_tool(request, registry, id, org, registry.reject, reason=reason)
 
     @router.get("/{id}/change")
     def read_change(request: Request, id: str, org: str | None = None) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     return router
 
 
-def _changed(
+def _change_tool(
     request: Request,
     registry: Registry,
     id: str,

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ _MISSING = (
     "is missing: name a registry (--catalog URL) or a provider (--upstream URL), or try "
     "`toolroll serve --demo`, which needs none"
 )
+_HEADER = re.compile(r"\s*\[(?P<list>\[)?\s*(?P<name>[^\s\[\]]+)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*(?P<quote>["']?)(?P<name>[\w-]+)(?P=quote)\s*=""")
 _PLACE_IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -137,30 +140,9 @@ class SettingSources:
 
     def _line(self, path: Sequence[str | int]) -> int | None:
         """The line in the file of the deepest key of the path that stands there."""
-        line, start = None, 0
-        lines = self.text.splitlines()
-        end = next((at for at in range(len(lines)) if _is_header(lines, at, r"[^\]]+")), len(lines))
-        for part, following in zip(path, [*path[1:], None], strict=True):
-            if isinstance(part, int):
-                continue
-            if isinstance(following, int):  # a list of tables, or a list behind a key
-                headers = [at for at in range(len(lines)) if _is_header(lines, at, re.escape(str(part)))]
-                if following < len(headers):
-                    start = headers[following]
-                    end = next(
-                        (at for at in range(start + 1, len(lines)) if _is_header(lines, at, r"[^\]]+")),
-                        len(lines),
-                    )
-                    line = start + 1
-                    continue
-            key = re.compile(rf"""\s*["']?{re.escape(str(part))}["']?\s*=""")
-            found = next(
-                (at for at in range(start, end) if key.match(lines[at]) and _is_whole(lines, at)), None
-            )
-            if found is None:
-                break
-            line = found + 1
-        return line
+        places = _lines_of_keys(self.text.splitlines())
+        parts = [tuple(path[:length]) for length in range(len(path), 0, -1)]
+        return next((places[part] for part in parts if part in places), None)
 
 
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
@@ -178,10 +160,20 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
         ) from error
 
 
-def _is_header(lines: Sequence[str], at: int, name: str) -> bool:
-    """Whether a line begins a table of this name."""
-    is_header = re.match(rf"\s*\[\[?\s*{name}\s*\]\]?\s*(#.*)?$", lines[at])
-    return bool(is_header) and _is_whole(lines, at)
+def _lines_of_keys(lines: Sequence[str]) -> dict[tuple[str | int, ...], int]:
+    """Path of a key or of a table → its line, counted from 1."""
+    places: dict[tuple[str | int, ...], int] = {}
+    tables, table = Counter[str](), tuple[str | int, ...]()
+    for at, line in enumerate(lines):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if (header or key) and _is_whole(lines, at):
+            if header:
+                name = header["name"]
+                table = (name, tables[name]) if header["list"] else (name,)
+                tables[name] += 1
+            path = table if key is None else (*table, key["name"])
+            places.setdefault(path, at + 1)
+    return places
 
 
 def _is_whole(lines: Sequence[str], at: int) -> bool:

@@ -12,14 +12,16 @@ from toolroll.cli.options import (
     POLL_S,
     embedder_option,
     flag,
+    hnsw_option,
     is_registry,
     json_option,
     on_bad_tool_option,
     option,
     storage_options_option,
+    tiers_option,
 )
 from toolroll.cli.output import Progress, note, print_list, print_result, redacted
-from toolroll.cli.parameter_types import POSITIVE, names
+from toolroll.cli.parameter_types import POSITIVE
 from toolroll.model.errors import Denied, InvalidInput, NotFound
 from toolroll.runtime.extras import needs_extra
 
@@ -75,11 +77,11 @@ def key(file: str, json: bool) -> None:
     envvar="TOOLROLL_CATALOG_KEY",
     show_envvar=True,
 )
-@option("--tiers", "The subscription tiers, lowest first.", type=names, metavar="NAME,…", unset="as written")
+@tiers_option
 @on_bad_tool_option
 @option("--profile", "The profile that replicas use.", metavar="NAME", unset="default")
 @embedder_option()
-@flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
+@hnsw_option
 @storage_options_option
 @json_option
 def build(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.output import note
-from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
+from toolroll.cli.parameter_types import POSITIVE, assignment, names, once_each, timestamp
 from toolroll.model.argument_checks import check_registry_url
 from toolroll.model.errors import InvalidInput
 
@@ -58,7 +58,7 @@ class RegistryOptions:
 
     @property
     def actor_name(self) -> str:
-        """Who acts: the option's value, or the login name."""
+        """The author of changes: the option's value, or the login name."""
         if self.actor:
             return self.actor
         import getpass
@@ -204,12 +204,12 @@ _UNTIL = option("--until", "End, in the same form.", type=timestamp, metavar="TI
 
 def pack(cls: type[Any], *options: Decorator) -> Decorator:
     """Declares options whose values the command gets as its first argument, an instance of `cls`."""
-    names = {each.name for each in fields(cls)}
+    of_value = {each.name for each in fields(cls)}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def run(**values: Any) -> Any:
-            packed = {name: values.pop(name) for name in names & set(values)}
+            packed = {name: values.pop(name) for name in of_value & set(values)}
             return function(cls(**packed), **values)
 
         declared: Callable[..., Any] = run
@@ -252,6 +252,38 @@ def embedder_option(
     return option("--embedder", help, **{"default": "static", "metavar": "NAME", **attributes})
 
 
+def profile_option(help: str = "Named set of parameters.") -> Decorator:
+    """Declares `--profile`, which variables of the environment change."""
+    return option(
+        "--profile",
+        f"{help} Variables such as TOOLROLL_MAX_TOOLS change single ones.",
+        metavar="NAME",
+        envvar="TOOLROLL_PROFILE",
+        show_envvar=True,
+        unset="default",
+    )
+
+
+def caller_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declares the fields of a caller that rules read."""
+    for each in (
+        option("--page", "Page that the user is on.", default=""),
+        option("--tier", "Subscription tier, for rules.", default=""),
+        option("--role roles", "Role of the user; repeatable.", multiple=True),
+        option("--user", "User that asks, for rules.", default=""),
+    ):
+        function = each(function)
+    return function
+
+
+tiers_option = option(
+    "--tiers",
+    "The subscription tiers of a folder, lowest first: free,pro.",
+    type=names,
+    metavar="NAME,…",
+    unset="those in its catalog.json",
+)
+hnsw_option = flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
 on_bad_tool_option = option(
     "--on-bad-tool",
     "What to do with a tool that has an error: stop (refuse), or repair or omit it and say so (skip).",

@@ -265,7 +265,7 @@ class RequestLimits:
     def __init__(self, rate: str, concurrency: int, of_all: int | None = None) -> None:
         """rate: requests in a time, such as "500/second". concurrency: requests at a time.
 
-        of_all: requests at a time of a caller for all organisations; None for as many.
+        of_all: requests at a time of a caller for all organisations; None means the same number.
 
         Raises:
             InvalidInput: the rate is wrong; `read_rate` says why.

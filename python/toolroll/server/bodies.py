@@ -75,7 +75,7 @@ def without_read_only(key: str) -> Any:
 
 
 class ContextBody(Body):
-    """Who asks, from where: the fields of `Context`, with the names of settings only."""
+    """The caller of a selection: the fields of `Context`. Of settings only the names are sent."""
 
     org: str = ""
     user: str = ""

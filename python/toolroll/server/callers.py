@@ -18,7 +18,7 @@ from toolroll.server.admission import Ticket
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request.
+    """The maker of a request.
 
     Attributes:
         name: of the key or the person; "anyone" if the service asks for no key.

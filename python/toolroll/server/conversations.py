@@ -69,7 +69,7 @@ class NamesBody(TurnContextBody):
 
 
 def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/sessions/{session}/…`. identify: says who makes a request."""
+    """`/sessions/{session}/…`. identify: finds the caller of a request."""
     router = APIRouter(tags=["sessions"], route_class=ProblemRoute, prefix="/sessions/{session}")
 
     async def opened(request: Request, session: str, context: ContextBody, role: str = "select") -> Session:

@@ -1,7 +1,7 @@
 """`LargeRequests`: requests with long bodies take turns, so that other requests do not wait for them.
 
-Reading megabytes of JSON in the event loop would stop all requests for as long. In threads, many at a time
-would compete with the event loop for the interpreter. So a few are worked on at a time, one of each owner.
+Megabytes of JSON, read in the event loop, would stop all requests meanwhile. Many threads would compete with
+the event loop for the interpreter. So threads work on a few at a time, one of each owner.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class OutcomeBody(Body):
 
 
 def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/outcomes`. identify: says who makes a request."""
+    """`/outcomes`. identify: finds the caller of a request."""
     router = APIRouter(tags=["outcomes"], route_class=ProblemRoute)
 
     @router.post("/outcomes")

@@ -32,7 +32,7 @@ class BatchBody(Body):
 
 
 def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/select` and `/select/batch`. identify: says who makes a request."""
+    """`/select` and `/select/batch`. identify: finds the caller of a request."""
     router = APIRouter(tags=["selections"], route_class=ProblemRoute)
 
     @router.post("/select", responses={200: {"model": SelectionAnswer}})

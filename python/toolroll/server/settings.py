@@ -87,7 +87,7 @@ class ServerSettings(BaseModel):
 
     @property
     def front(self) -> FrontLimits:
-        """What the front of each worker lets in.
+        """The limits of each worker's front.
 
         Raises:
             InvalidInput: two of the limits contradict each other.

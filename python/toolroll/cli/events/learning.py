@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
 from toolroll.cli.commands import Group
 from toolroll.cli.options import (
@@ -27,7 +27,7 @@ learning = Group(
 @learning.command(
     "forget", example="toolroll events learning forget --tool send_mail --since 2d --reason 'test traffic'"
 )
-@option("--event", "Outcomes of this event.", metavar="EVENT", unset="any")
+@option("--event event_id", "Outcomes of this event.", metavar="EVENT", unset="any")
 @option("--reporter", "Outcomes that this reporter sent.", metavar="NAME", unset="any")
 @option("--tool", "Outcomes of events with this tool.", metavar="NAME", unset="any")
 @option(
@@ -39,14 +39,7 @@ learning = Group(
 )
 @option("--until", "Outcomes before then.", type=timestamp, metavar="TIME", unset="any")
 @write_options
-def forget(
-    options: WriteOptions,
-    event: str | None,
-    reporter: str | None,
-    tool: str | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> None:
+def forget(options: WriteOptions, **which: Any) -> None:
     """Void outcomes of an organisation.
 
     Works on whole events: they stay but no longer count, and every process unlearns them within a second.
@@ -55,9 +48,12 @@ def forget(
     with options.report() as database:
         from toolroll.registry.keeper import maintenance
 
-        which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
-            database, options.org, which, actor=options.actor_name, reason=options.reason
+            database,
+            options.org,
+            maintenance.OutcomeFilter(**which),
+            actor=options.actor_name,
+            reason=options.reason,
         )
     result = {"events": count}
     print_result(options.json, result, f"outcomes of {count:,} events no longer count")

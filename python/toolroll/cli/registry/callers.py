@@ -43,7 +43,7 @@ keys = ListGroup(
 
 add_list(
     keys,
-    "List the keys, expired ones too. A key of any organisation has none in the column ORG.",
+    "List the keys, also expired ones. The column ORG is empty for a key of all organisations.",
     "KEY=key_id NAME ORG ROLES PLUGIN EXPIRES=expires_at BY=created_by",
 )
 
@@ -139,7 +139,7 @@ accounts = ListGroup(
 @accounts.command("list", example="toolroll registry accounts list --org acme")
 @any_org_options
 def list_accounts(options: WindowOptions) -> None:
-    """List the accounts. One of any organisation has none in the column ORG."""
+    """List the accounts. The column ORG is empty for an account of all organisations."""
     with options.registry() as registry:
         found = [account.to_dict() for account in _accounts(registry).list(options.org)]
     print_list(options.json, "accounts", found, "NAME ORG ROLES CHANGED=changed_at BY=created_by")

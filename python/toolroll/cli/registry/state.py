@@ -14,6 +14,7 @@ from toolroll.cli.options import (
     WindowOptions,
     WriteOptions,
     any_org_options,
+    caller_options,
     flag,
     option,
     platform_write_options,
@@ -40,10 +41,7 @@ _LONGEST = 80  # characters of a change's details in a table
 @command("why", example="toolroll registry why crm_export --org acme --tier free")
 @click.argument("name")
 @option("--org", "Organisation that asks.", default="", metavar="ORG")
-@option("--user", "User that asks.", default="")
-@option("--role roles", "Role of the user; repeatable.", multiple=True)
-@option("--tier", "Subscription tier.", default="")
-@option("--page", "Page that the user is on.", default="")
+@caller_options
 @option(
     "--setting settings",
     "A further setting that has a value; repeatable.",
@@ -177,7 +175,7 @@ def check(options: WriteOptions, accept: bool) -> None:
 @command("status", example="toolroll registry status --catalog sqlite:///tools.db")
 @registry_options
 def status(options: RegistryOptions) -> None:
-    """Print the contents of the registry, and the number of rows that wait in it."""
+    """Print what the registry holds, and how much waits in it."""
     with options.database() as database:
         from toolroll.registry.editing.status import status_of
 

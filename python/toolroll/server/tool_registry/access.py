@@ -36,8 +36,7 @@ class RegistryAccess:
 
     Attributes:
         registry: of all organisations.
-        identify: says who makes a request.
-        shared: the platform's tools, as organisations see them.
+        identify: finds the caller of a request.
     """
 
     registry: Registry

@@ -94,7 +94,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
 
     @router.put("/tiers")
     def replace_tiers(request: Request, body: TiersBody, reason: str = "") -> dict[str, Any]:
-        """Replaces the tiers. Refused while a rule or toolkit names one that would go.
+        """Replaces the tiers. Refused while a rule or toolkit names a tier that would be removed.
 
         Needs a key of any organisation.
         """

@@ -17,7 +17,7 @@ from toolroll.server.bodies import JsonAnswer
 
 T = TypeVar("T")
 
-# For the description of routes: what `changed` needs and answers, and what `with_etag` adds.
+# For the OpenAPI description of routes with `changed`.
 CONDITIONAL: Mapping[str, Any] = {
     "responses": {412: {"description": "The row has another version."}, 428: {"description": "No If-Match."}},
     "openapi_extra": {
@@ -48,7 +48,7 @@ def with_etag(content: Any, version: int, status: int = 200, **headers: str) -> 
 
 
 def unless_known(request: Request, content: Callable[[], Any], version: int) -> Response:
-    """The row with its ETag; 304 without the row for a client that has this version (If-None-Match)."""
+    """The row with its ETag; 304 without the row if the client has this version (If-None-Match)."""
     known = request.headers.get("if-none-match", "")
     if known.strip() == "*" or version in _versions(known.replace("W/", "")):
         return Response(status_code=304, headers={"ETag": etag_of(version)})
@@ -56,7 +56,7 @@ def unless_known(request: Request, content: Callable[[], Any], version: int) -> 
 
 
 def changed(request: Request, version_now: Callable[[], int], change: Callable[[int], T]) -> T:
-    """What `change` returns, called with the version that the client has read.
+    """Calls `change` with the version that the client has read, and returns its result.
 
     version_now: of the row.
 

@@ -46,12 +46,7 @@ _OTHER = "(anybody else)"  # a user, role and page that no rule names
 
 @dataclass(frozen=True, slots=True)
 class SharedTools:
-    """The platform's tools, as organisations see them.
-
-    Attributes:
-        roll: selects from the registry.
-        registry: has the rules and tiers that tell callers apart.
-    """
+    """The platform's tools, as organisations see them. roll: selects from the registry."""
 
     roll: Toolroll
     registry: Registry

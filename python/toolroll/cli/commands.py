@@ -60,13 +60,15 @@ class Group(Command, click.Group):
         return super().resolve_command(ctx, args)
 
 
-class ListGroup(Group):
-    """A group whose `list` runs where no command is named: `registry rules` is `registry rules list`."""
+class DefaultGroup(Group):
+    """A group with a default command: `registry rules` runs `registry rules list`."""
+
+    default = "list"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `list` in front of options."""
+        """Puts the default command in front of options."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, write_options
 from toolroll.cli.output import print_list, print_result
 
 
-def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
+def add_list(group: DefaultGroup, help: str, columns: str, **shown: Any) -> None:
     """Adds a command that lists the rows of a group. The registry has an attribute with the group's name.
 
     columns, shown: as `print_list` takes them.
@@ -27,7 +27,7 @@ def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
         print_list(options.json, area, found, columns, **shown)
 
 
-def add_by_name(group: ListGroup, command: str, help: str, done: str, example: str = "") -> None:
+def add_by_name(group: DefaultGroup, command: str, help: str, done: str, example: str = "") -> None:
     """Adds a command that calls the method of its name. done: the output after it."""
     assert group.name is not None
     area, kind = group.name, group.name.removesuffix("s")

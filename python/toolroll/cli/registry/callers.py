@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import WriteOptions, flag, option, platform_write_options, write_options
 from toolroll.cli.output import note, print_json, print_result
 from toolroll.cli.parameter_types import duration
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _KEY_ROLES = ("select", "report", "vouch", "sync", "read", "administer")
 _ACCOUNT_ROLES = ("select", "report", "read", "administer")
 
-keys = ListGroup(
+keys = DefaultGroup(
     "keys",
     help="List the keys of the service's callers, or change them. Without a command: list.\n\n"
     "`toolroll serve` accepts these keys. The registry stores a hash of each; a key is printed once, when it "
@@ -127,7 +127,7 @@ _password_option = flag(
     "--stdin from_stdin", "Read the password from standard input, up to the end of its line."
 )
 
-accounts = ListGroup(
+accounts = DefaultGroup(
     "accounts",
     help="List people who sign in with a password, or change them. Without a command: list.\n\n"
     "They sign in at the page of `toolroll serve`. Where there is an identity provider, use it instead: "

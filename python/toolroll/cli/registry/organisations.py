@@ -6,13 +6,13 @@ import sys
 
 import click
 
-from toolroll.cli.commands import ListGroup, command
+from toolroll.cli.commands import DefaultGroup, command
 from toolroll.cli.options import WriteOptions, flag, option, platform_write_options, write_options
 from toolroll.cli.output import note, print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name, add_list
 from toolroll.model.errors import InvalidInput
 
-settings = ListGroup(
+settings = DefaultGroup(
     "settings",
     help="List the settings that have a value, or change them. Without a command: list.\n\n"
     "Settings turn toolkits on. The registry stores that a setting has a value, never the value.",
@@ -76,7 +76,7 @@ def tiers(options: WriteOptions, names: tuple[str, ...], clear: bool) -> None:
         note("there are no tiers; toolroll registry tiers LOWEST … HIGHEST")
 
 
-pins = ListGroup(
+pins = DefaultGroup(
     "pins",
     help="List the pins of organisations, or change them. Without a command: list.\n\n"
     "An organisation always selects the tools of the platform that it pins. The platform's own pins are "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolroll.registry.registry import Registry
 
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import embedder_option, option
 from toolroll.cli.output import print_list, print_result
 
@@ -113,7 +113,7 @@ def reject(options: WriteOptions, name: str, version: int | None) -> None:
     print_record(record, done, options)
 
 
-duplicates = ListGroup(
+duplicates = DefaultGroup(
     "duplicates",
     help="List tools that seem to do the same, or accept a pair. Without a command: list.\n\n"
     "Pairs are proposed by their texts and parameters.",

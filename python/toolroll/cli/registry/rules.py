@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import (
     OrgOptions,
     WriteOptions,
@@ -31,7 +31,7 @@ _WHEN = (
 _priority_option = option("--priority", _PRIORITY, type=int, default=0, metavar="N")
 _new_priority_option = option("--priority", _PRIORITY, type=int, metavar="N", unset="unchanged")
 
-rules = ListGroup(
+rules = DefaultGroup(
     "rules",
     help="List the rules that say who sees which tools, or change them. Without a command: list.",
     example="toolroll registry rules --catalog sqlite:///tools.db",
@@ -154,7 +154,7 @@ add_by_name(rules, "enable", "Put a disabled rule in force again.", "in force", 
 add_by_name(rules, "disable", "Take a rule out of force, but keep it.", "not in force", "exports-are-pro")
 
 
-pages = ListGroup(
+pages = DefaultGroup(
     "pages",
     help="List which toolkits belong to which page, or change it. Without a command: list.",
     example="toolroll registry pages --catalog sqlite:///tools.db",

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
 from toolroll.cli.output import print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name
 from toolroll.model.errors import NotFound
 
-toolkits = ListGroup(
+toolkits = DefaultGroup(
     "toolkits",
     help="Print the tree of toolkits, or change it. Without a command: list.",
     example="toolroll registry toolkits --catalog sqlite:///tools.db",

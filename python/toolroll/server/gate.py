@@ -33,7 +33,11 @@ def is_loopback(host: str) -> bool:
 
 
 def is_allowed(header: bytes, allowed: Collection[str]) -> bool:
-    """Whether a Host header names one of these hosts. Its port does not count; "*" allows any."""
+    """Whether a Host header names one of these hosts, with any port; "*" allows any host.
+
+    A browser lets any page send requests to 127.0.0.1 under the page's own host name (DNS rebinding). So a
+    service without keys must check the name.
+    """
     if ANY in allowed:
         return True
     name = header.decode("latin-1").lower()

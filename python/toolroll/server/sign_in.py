@@ -158,7 +158,16 @@ PLACES = 5
 
 
 class SignInAttempts:
-    """The turns of one process; each worker has its own."""
+    """The turns of attempts to sign in, by address and by account. Each worker has its own.
+
+    Beyond a rate, an attempt waits for its turn: wrong passwords of a stranger keep nobody out who has the
+    right one. An attempt that would wait for longer than `LONGEST_DELAY_S` is refused. An account takes
+    `PLACES` times the rate of an address, so one address cannot use up its turns. A browser in which the
+    account signed in before has turns of its own.
+
+    The turns follow the generic cell rate algorithm: one number for each address and account.
+    Source: ITU-T I.371, 2004, annex A.
+    """
 
     def __init__(self, rate: RateLimitItem, clock: Callable[[], float] = time.monotonic) -> None:
         """rate: of an address, and of a browser that an account knows."""

@@ -38,7 +38,11 @@ is_cut: ContextVar[bool] = ContextVar("is_cut", default=False)  # of the request
 
 
 def log_only_other_faults() -> None:
-    """Keeps uvicorn's lines about cut answers out of the log. May be called again."""
+    """Keeps uvicorn's lines about cut answers out of the log. May be called again.
+
+    ASGI has no message for an answer that ends early because the provider's does. The application returns, so
+    uvicorn closes the connection and logs an error. `Proxy` logs each cut itself.
+    """
     logging.getLogger("uvicorn.error").addFilter(_is_of_another_fault)
 
 

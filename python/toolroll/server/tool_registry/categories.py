@@ -18,7 +18,7 @@ from toolroll.selection.policy.pages import matches
 from toolroll.server.bodies import Body, Texts, without, without_read_only
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, page_of, with_etag
+from toolroll.server.tool_registry.rows import CONDITIONAL, changed, page_of, with_etag
 
 
 class PageMappingBody(Body):

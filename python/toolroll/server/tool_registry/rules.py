@@ -19,7 +19,7 @@ from toolroll.server import bodies
 from toolroll.server.callers import Caller
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess, prepare
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, page_of, with_etag
+from toolroll.server.tool_registry.rows import CONDITIONAL, changed, page_of, with_etag
 
 NEW_RULE: JsonDict = {
     "name": "interns do not export",

@@ -18,7 +18,7 @@ from toolroll.server import bodies
 from toolroll.server.bodies import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
+from toolroll.server.tool_registry.rows import CONDITIONAL, changed, unless_known, with_etag
 from toolroll.server.tool_registry.shared_tools import SharedTools
 
 LONGEST_PAGE = 500

@@ -87,8 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("toolroll", "interrupted; unfinished changes were rolled back", INTERRUPTED)
     except ToolrollError as error:
-        told = [_fail(meta.get(PATH, "toolroll"), str(each)) for each in getattr(error, "problems", (error,))]
-        return told[0]
+        statuses = [
+            _fail(meta.get(PATH, "toolroll"), str(each)) for each in getattr(error, "problems", (error,))
+        ]
+        return statuses[0]
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _STORE_PACKAGES:
             raise

@@ -256,17 +256,17 @@ def keep(options: RegistryOptions, events: timedelta) -> None:
     with options.database() as database:
         keeper = Keeper(database, events_s=events_s)
         keeper.start()
-        said = ""
+        last_line = ""
         while not is_ending.wait(_LOOK_S):
             if keeper.failing is not None:
-                says = f"waiting: {keeper.failing}"
+                line = f"waiting: {keeper.failing}"
             elif keeper.is_held:
-                says = f"keeping {database.url}"
+                line = f"keeping {database.url}"
             else:
-                says = f"waiting: {state_of(database).holder} keeps {database.url}"
-            if says != said:
-                note(says)
-                said = says
+                line = f"waiting: {state_of(database).holder} keeps {database.url}"
+            if line != last_line:
+                note(line)
+                last_line = line
         keeper.drain(_END_S)
         keeper.close(_END_S)
         figures = keeper.figures

@@ -78,15 +78,15 @@ class Proxy:
                 changed, content = OutgoingRequest(b""), None
                 exchange.has_no_body()
             else:
-                ours, context = _headers_and_context(scope, caller)
+                own, context = _headers_and_context(scope, caller)
                 if not _is_empty(scope):
                     path = _raw_path(scope).split(b"?")[0].decode("latin-1")
-                    self._selector.check_path(form, path, ours, context)
+                    self._selector.check_path(form, path, own, context)
                 if form is None:
                     changed, content = OutgoingRequest(b""), exchange.parts()
                 else:
                     body = await exchange.body()
-                    changed = await self._select(scope, form, body, ours, context)
+                    changed = await self._select(scope, form, body, own, context)
                     content = changed.body
         except _Disconnected:
             return
@@ -96,9 +96,11 @@ class Proxy:
         except ToolrollError as error:
             status = next((found for kind, (found, _) in STATUSES.items() if isinstance(error, kind)), 500)
             wait_s = getattr(error, "retry_after_s", None)
-            said_wait = [] if wait_s is None else [(b"retry-after", str(max(1, math.ceil(wait_s))).encode())]
+            retry_after = (
+                [] if wait_s is None else [(b"retry-after", str(max(1, math.ceil(wait_s))).encode())]
+            )
             # 422 is of no provider
-            await exchange.refuse(400 if status == 422 else status, str(error), said_wait)
+            await exchange.refuse(400 if status == 422 else status, str(error), retry_after)
             return
         is_changed = form is not None and changed.body is not body
         headers = headers_for_upstream(scope["headers"], is_changed=is_changed)
@@ -108,7 +110,7 @@ class Proxy:
         except (httpx.InvalidURL, ValueError):
             await exchange.refuse(400, "the path cannot be passed on")
             return
-        said = [] if changed.report is None else [(HEADER.encode(), str(changed.report).encode())]
+        added = [] if changed.report is None else [(HEADER.encode(), str(changed.report).encode())]
         async with anyio.create_task_group() as group:
 
             async def end_with_client() -> None:
@@ -116,26 +118,26 @@ class Proxy:
                 group.cancel_scope.cancel()
 
             group.start_soon(end_with_client)
-            await self._forward(exchange, request, said)
+            await self._forward(exchange, request, added)
             group.cancel_scope.cancel()
 
     async def _select(
-        self, scope: Scope, form: RequestForm, body: bytes, ours: RequestHeaders, context: Context
+        self, scope: Scope, form: RequestForm, body: bytes, own: RequestHeaders, context: Context
     ) -> OutgoingRequest:
         caller: Caller = scope["state"]["caller"]
         may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
         if len(body) <= LARGE_BYTES:
             return await self._selector.aselect(
-                body, form, ours, context, may_report=may_report, reporter=reporter
+                body, form, own, context, may_report=may_report, reporter=reporter
             )
         select = in_thread(self._selector.select)
         async with scope["state"]["large"].turn(owner_of(scope)):
             return await anyio.to_thread.run_sync(
-                lambda: select(body, form, ours, context, may_report=may_report, reporter=reporter)
+                lambda: select(body, form, own, context, may_report=may_report, reporter=reporter)
             )
 
     async def _forward(
-        self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]
+        self, exchange: _Exchange, request: httpx.Request, added: list[tuple[bytes, bytes]]
     ) -> None:
         """Sends the request, and passes the answer on as it comes."""
         try:
@@ -146,20 +148,20 @@ class Proxy:
             await exchange.refuse(error.status_code, str(error.detail))
             return
         except httpx.TimeoutException:
-            await exchange.refuse(504, f"the provider ({request.url.host}) did not answer in time", said)
+            await exchange.refuse(504, f"the provider ({request.url.host}) did not answer in time", added)
             return
         except (httpx.HTTPError, httpx.StreamError) as error:
             fault = "dropped the connection" if isinstance(error, _DROPPED) else "cannot be reached"
             _log.warning("the provider %s: %s", fault, type(error).__name__)
-            await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", said)
+            await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", added)
             return
         if response.status_code not in _STATUSES:
             await response.aclose()
-            told = f"the provider ({request.url.host}) answered with the HTTP status {response.status_code}"
-            await exchange.refuse(502, told, said)
+            detail = f"the provider ({request.url.host}) answered with the HTTP status {response.status_code}"
+            await exchange.refuse(502, detail, added)
             return
         try:
-            await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *said])
+            await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *added])
             async for part in response.aiter_raw():
                 await exchange.pass_on(part)
         except (httpx.HTTPError, httpx.StreamError) as error:
@@ -217,11 +219,11 @@ class _Exchange:
     async def end(self, part: bytes = b"") -> None:
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
-    async def refuse(self, status: int, message: str, said: list[tuple[bytes, bytes]] | None = None) -> None:
+    async def refuse(self, status: int, message: str, added: list[tuple[bytes, bytes]] | None = None) -> None:
         """Answers with an error in the provider's form."""
         content = error_body(self._form, status, message)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        await self.begin(status, [*headers, *(said or [])])
+        await self.begin(status, [*headers, *(added or [])])
         await self.end(content)
 
     async def _next(self) -> Message:

@@ -103,16 +103,16 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         fields = selection.to_dict()
         del fields["event_id"]
         is_known = caller.org is not None
-        told = [*found, *hidden][:most]
-        scores = selection.scores([one.name for one in told], known=is_known)
+        listed = [*found, *hidden][:most]
+        scores = selection.scores([one.name for one in listed], known=is_known)
         reasons = (
-            one.reasons if at < len(found) else _why(present, one, context) for at, one in enumerate(told)
+            one.reasons if at < len(found) else _why(present, one, context) for at, one in enumerate(listed)
         )
         answer = {
             **fields,
             "names": selection.names,
             "stages": [asdict(step) for step in selection.steps(known=is_known)],
-            "tools": [tool_form(*each) for each in zip(told, reasons, scores, strict=True)],
+            "tools": [tool_form(*each) for each in zip(listed, reasons, scores, strict=True)],
         }
         return JsonAnswer(answer)  # JSON already: FastAPI need not look at each value
 

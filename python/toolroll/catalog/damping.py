@@ -2,9 +2,9 @@
 
 A plugin that writes its own examples can be found for most messages, and its own texts do not tell a greedy
 tool from a useful one. The other tools' texts do: they are messages and descriptions that belong elsewhere.
-So all of them are searched for, and a tool's share is counted: the searches in which it is
-among the first k. If the share is far too large, a factor damps all scores of the tool until the share is not.
-All tools of a toolkit together are damped likewise. Other tools keep their scores.
+So all of them are searched for, and a tool's share is counted: the searches in which it is among the first k.
+If the share is far too large, a factor damps all scores of the tool until the share is not. All tools of a
+toolkit together are damped likewise. Other tools keep their scores.
 
 The naive way is a bound on the similarity of examples and own description. It loses the most valuable honest
 examples, which the description would not have found, and greedy descriptions pass it.

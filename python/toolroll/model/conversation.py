@@ -35,7 +35,8 @@ class Retention:
 
     Attributes:
         idle_turns: a loaded tool is unloaded after more than this many turns without a call.
-        sticky_turns, sticky_tools: tools called in the last `sticky_turns` turns stay, at most `sticky_tools`.
+        sticky_turns, sticky_tools: tools called in the last `sticky_turns` turns stay, at most
+            `sticky_tools`.
         sticky_count: whether `sticky_tools` counts all of these ("called"), or only tools that the turn does
             not select anyway ("added").
         opening: a conversation's first list has `opening` times k retrieved tools, which stay in a provider's
@@ -202,7 +203,7 @@ class Conversation:
         return replace(self, whole=self.turn if is_open else self.turn + 1)
 
     def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
-        """The conversation after calls of these tools, the latest last. core: tools that are selected anyway."""
+        """The conversation after calls of these tools, latest last. core: tools that are selected anyway."""
         loaded = tuple([one._replace(used=self.turn) if one.name in names else one for one in self.loaded])
         new = [name for name in reversed(names) if name not in core]
         is_first = not self.called or self.called[0][0] != self.turn

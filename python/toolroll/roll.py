@@ -43,7 +43,7 @@ from toolroll.model.tools import Definitions, Route, Tool, Toolkit
 from toolroll.registry.options import Follow, Recording, Sessions
 from toolroll.runtime.extras import needs_extra
 from toolroll.runtime.threads import CallPool, survive_forks
-from toolroll.selection.engine import Engine, Request, RequestOptions
+from toolroll.selection.engine import Engine, RequestOptions, SelectRequest
 from toolroll.selection.environment_names import warn_of_unknown
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.policy.absent_names import AbsentNames
@@ -487,7 +487,7 @@ class Toolroll:
             StoreUnavailable: this Toolroll follows a registry and is closed. Nothing else, unless strict.
         """
         return self._engine.select(
-            Request(
+            SelectRequest(
                 message, context, k, max_tools, budget_tokens, always_include, sent, history, vector, strict
             )
         )
@@ -505,7 +505,7 @@ class Toolroll:
         """
         if isinstance(context, Context):
             await self._aown_tools(context.org)
-        return await self._engine.aselect(Request(message, context, k, **options))
+        return await self._engine.aselect(SelectRequest(message, context, k, **options))
 
     def preview(
         self,
@@ -527,7 +527,7 @@ class Toolroll:
         Raises:
             NotFound: there is no profile of that name.
         """
-        request = Request(message, context, k, **options)
+        request = SelectRequest(message, context, k, **options)
         return self._engine.preview(request, None if profile is None else profile_of(profile))
 
     def what_if(

@@ -23,7 +23,7 @@ _log = logging.getLogger("toolroll")
 _MOST_STARTED = 256  # calls of a turn that run at once
 
 
-class TurnOptions(NamedTuple):
+class SelectorOptions(NamedTuple):
     """Options of a selector that its turns need; see `ToolSelector`."""
 
     read_messages: ReadMessages
@@ -39,7 +39,7 @@ class AgentTurn:
         roll: Toolroll,
         listed: ListedTools,
         context: Context,
-        options: TurnOptions,
+        options: SelectorOptions,
         reporter: Reporter | None = None,
     ) -> None:
         """Made by `ToolSelector`.

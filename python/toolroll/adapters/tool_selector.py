@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
-from toolroll.adapters.agent_turn import AgentTurn, TurnOptions
+from toolroll.adapters.agent_turn import AgentTurn, SelectorOptions
 from toolroll.adapters.arguments import check_conversation, checked_context
 from toolroll.adapters.last_message import (
     MOST_BEFORE,
@@ -101,7 +101,7 @@ class ToolSelector:
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise InvalidInput(f"{name}: is {quoted(number)}, must be a whole number from 0, or None")
         self.roll = Toolroll.from_tools([]) if roll is None else roll
-        self._turn_options = TurnOptions(read_messages, suspending, learns)
+        self._turn_options = SelectorOptions(read_messages, suspending, learns)
         self._learns = learns
         self._keeps_places = keeps_places
         self._k, self._max_tools = k, max_tools

@@ -71,7 +71,7 @@ def save(catalog: Catalog, path: str | PathLike[str], extra: Mapping[str, Any]) 
     with replacing(path) as fresh:
         try:
             writer = SectionWriter(fresh, _KIND, _VERSION)
-            _Writer(catalog, catalog.speller, writer, dict(extra)).write()
+            _CatalogWriter(catalog, catalog.speller, writer, dict(extra)).write()
             writer.finish()
         except RuntimeError as error:
             raise InvalidInput(f"{os.fspath(path)}: {error}") from error
@@ -87,7 +87,7 @@ def is_saved(path: str | PathLike[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _CatalogWriter:
     """Writes one catalog, section by section."""
 
     catalog: Catalog

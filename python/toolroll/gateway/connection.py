@@ -1,4 +1,4 @@
-"""`Connection`: one running instance of an MCP server. It is started again whenever it ends."""
+"""`ServerConnection`: one running instance of an MCP server. It is started again whenever it ends."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ServerDown(Unavailable):
     """An MCP server is away, or went away during the call."""
 
 
-class Connection:
+class ServerConnection:
     """One instance of a server. `run` keeps it alive; `request` sends it requests from any task.
 
     Attributes:

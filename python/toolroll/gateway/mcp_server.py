@@ -18,7 +18,7 @@ from toolroll.gateway.offers import Offers, Subscriptions
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json
 from toolroll.gateway.server_side import Incoming, RequestFunction, ServerSide
 from toolroll.gateway.tool_calls import ToolCalls
-from toolroll.gateway.tool_lists import ToolLists
+from toolroll.gateway.tool_lists import McpToolLists
 from toolroll.model.errors import Denied, ToolrollError
 
 _log = logging.getLogger("toolroll.gateway")
@@ -38,7 +38,7 @@ class McpServer:
         self._tools = ToolCalls(gateway, hooks)
         self._offers = Offers(gateway)
         self._subscriptions = Subscriptions(gateway, self._offers)
-        self._lists = ToolLists()
+        self._lists = McpToolLists()
         self._methods = self._answers()
         self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._methods, self._subscribed)
         gateway.on_change(self._changed)

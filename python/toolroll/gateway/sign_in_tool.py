@@ -27,7 +27,7 @@ from toolroll.model.context import Context
 from toolroll.model.tools import Tool
 
 
-class _Server(uvicorn.Server):
+class _SignInServer(uvicorn.Server):
     """A second server in the process. It leaves signals to the first one.
 
     When the server with the signals ends, sse-starlette ends all streams of events in the process.
@@ -55,7 +55,7 @@ async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[s
         lifespan="off",
         timeout_graceful_shutdown=2,
     )
-    server = _Server(settings)
+    server = _SignInServer(settings)
     try:
         socket = settings.bind_socket()
     except (OSError, SystemExit):  # somebody has the port

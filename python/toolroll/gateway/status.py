@@ -17,7 +17,7 @@ import anyio.to_thread
 from toolroll.gateway.accounts import ServerAccount, ServerAccounts
 from toolroll.gateway.client import Client
 from toolroll.gateway.configuration import SECTION, Configuration
-from toolroll.gateway.connection import Connection
+from toolroll.gateway.connection import ServerConnection
 from toolroll.gateway.identity import Identity
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.logs import ServerLog
@@ -209,7 +209,7 @@ async def _tried(spec: ServerSpec, folder: Path, log: Path, account: ServerAccou
     async def on_notification(method: str, params: Json) -> None:
         """Ignores it."""
 
-    connection = Connection(spec, folder, ServerLog(log), on_up, on_notification, account)
+    connection = ServerConnection(spec, folder, ServerLog(log), on_up, on_notification, account)
     began = time.monotonic()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)

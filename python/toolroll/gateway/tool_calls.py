@@ -24,7 +24,7 @@ from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
 from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults, are_wrong
 from toolroll.gateway.search_markdown import markdown
 from toolroll.gateway.sign_in_tool import sign_in_definition
-from toolroll.gateway.tool_catalog import Route
+from toolroll.gateway.tool_catalog import ToolServer
 from toolroll.gateway.tool_lists import ListMode, list_mode
 from toolroll.gateway.tool_names import READ_RESULT, SIGN_IN
 from toolroll.gateway.upstream import Upstream
@@ -190,7 +190,7 @@ class ToolCalls:
         return text_result(text, is_error=answer.is_error)
 
     async def _run(
-        self, call: PlannedCall, upstream: Upstream, route: Route, params: Json
+        self, call: PlannedCall, upstream: Upstream, route: ToolServer, params: Json
     ) -> tuple[Json | Exception, CallReport]:
         """Makes a call; returns its result or error, and what to report of it.
 

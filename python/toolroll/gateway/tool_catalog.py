@@ -29,7 +29,7 @@ _LONGEST_DESCRIPTION = 8_000  # characters; more is an essay or an attack
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ToolServer:
     """The server of a tool.
 
     Attributes:
@@ -61,7 +61,7 @@ class ToolCatalog:
         tags: bool,
     ) -> None:
         """tags: whether descriptions begin with the server's name."""
-        self.roll, self.routes = roll, dict[str, Route]()
+        self.roll, self.routes = roll, dict[str, ToolServer]()
         self.unroutable: tuple[str, ...] = ()
         self.for_apps: tuple[str, ...] = ()
         self.held: dict[str, tuple[str, ...]] = {}
@@ -84,7 +84,8 @@ class ToolCatalog:
         async with self._writing:
             report = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
         routes = {
-            listed: Route(spec.name, own, _is_for_app(listing.tools[own])) for listed, own in names.items()
+            listed: ToolServer(spec.name, own, _is_for_app(listing.tools[own]))
+            for listed, own in names.items()
         }
         others = {name: route for name, route in self.routes.items() if route.server != spec.name}
         gone, new = self.routes.keys() - others.keys() - routes.keys(), routes.keys() - self.routes.keys()

@@ -24,7 +24,7 @@ _MOST_TOOLS = 20_000  # in all lists that are kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToolList:
+class McpToolList:
     """One list.
 
     Attributes:
@@ -37,7 +37,7 @@ class ToolList:
     _items: tuple[Any, ...]  # kept, so that no other object gets the id of one of them
 
 
-class ToolLists:
+class McpToolLists:
     """The lists that were sent last. Equal lists are made once.
 
     The key of a list is the identity of each object in it: the tools that this caller may have now. So no
@@ -45,10 +45,10 @@ class ToolLists:
     """
 
     def __init__(self) -> None:
-        self._lists: OrderedDict[tuple[int, ...], ToolList] = OrderedDict()
+        self._lists: OrderedDict[tuple[int, ...], McpToolList] = OrderedDict()
         self._size = 0
 
-    def of(self, tools: SentTools) -> ToolList:
+    def of(self, tools: SentTools) -> McpToolList:
         """Returns the list with exactly these tools."""
         key = tuple(map(id, tools.items))
         found = self._lists.get(key)
@@ -56,7 +56,7 @@ class ToolLists:
             self._lists.move_to_end(key)
             return found
         digest = hashlib.sha256(tools.text()).digest()
-        found = ToolList(SharedResult({"tools": tools.schemas()}), digest, tuple(tools.items))
+        found = McpToolList(SharedResult({"tools": tools.schemas()}), digest, tuple(tools.items))
         self._lists[key] = found
         self._size += len(key)
         while self._size > _MOST_TOOLS and len(self._lists) > 1:

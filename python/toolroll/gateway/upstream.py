@@ -18,7 +18,7 @@ from mcp import MCPError
 from toolroll.gateway.accounts import ServerAccount
 from toolroll.gateway.budget import Budget
 from toolroll.gateway.client import Client
-from toolroll.gateway.connection import Connection
+from toolroll.gateway.connection import ServerConnection
 from toolroll.gateway.listing import Listing, read_listing, without_excluded
 from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.protocol import Json
@@ -76,7 +76,7 @@ class Upstream:
         self._account_of = account_of
         self.subscribed: dict[str, set[str]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
+        self._users: dict[str, tuple[ServerConnection, anyio.CancelScope]] = {}
         self._last_use: dict[str, float] = {}
         self._stale, self._changes = anyio.Event(), Budget(CHANGED, CHANGED_PER_S)
         self._warnings = Budget(_WARNINGS, _WARNINGS_PER_S)
@@ -89,7 +89,7 @@ class Upstream:
             self._tasks.start_soon(self._stop_idle)
             await self.main.run()
 
-    async def connection_of(self, user: str) -> Connection:
+    async def connection_of(self, user: str) -> ServerConnection:
         """Returns the connection that serves this user.
 
         Raises:
@@ -109,7 +109,7 @@ class Upstream:
         self._last_use[user] = time.monotonic()
         return self._users[user][0]
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> list[ServerConnection]:
         return [self.main, *[connection for connection, _ in self._users.values()]]
 
     @property
@@ -152,7 +152,7 @@ class Upstream:
         """Subscribes to a resource on this user's connection, and again whenever it comes up.
 
         Raises:
-            MCPError, ServerDown, Overloaded, TimeoutError: as `Connection.request`.
+            MCPError, ServerDown, Overloaded, TimeoutError: as `ServerConnection.request`.
         """
         connection = await self.connection_of(user)
         await connection.request("resources/subscribe", {"uri": uri})
@@ -173,12 +173,12 @@ class Upstream:
         """Reads the lists again soon."""
         self._stale.set()
 
-    def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
+    def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> ServerConnection:
         notified = partial(self._notified, user)
         account = self._account_of(self.spec, user)
-        return Connection(self.spec, self._folder, self.log, on_up, notified, account)
+        return ServerConnection(self.spec, self._folder, self.log, on_up, notified, account)
 
-    async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
+    async def _run_for(self, connection: ServerConnection, scope: anyio.CancelScope) -> None:
         with scope:
             await connection.run()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from toolroll.learning.effects import Change
+from toolroll.learning.effects import OutcomeChange
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
 from toolroll.model.errors import InvalidInput, quoted
@@ -67,7 +67,7 @@ class Step:
         settled: the state of the event after the report.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[OutcomeChange, ...]
     closes: bool
     settled: EventState
 
@@ -120,7 +120,7 @@ def deduplicate(
         if known is not None and duration_ms is None:  # a correction has none, and the call took as long
             duration_ms = known.duration_ms
         before_it = None if known is None else known.kind
-        changes.append(Change(tool, before_it, entry.kind, weight, is_late, duration_ms))
+        changes.append(OutcomeChange(tool, before_it, entry.kind, weight, is_late, duration_ms))
         said[entry.name] = ReportedOutcome(entry.kind, weight, at, duration_ms)
     closes = report.is_final and not before.closed
     return Step(tuple(changes), closes, EventState(said, before.closed or report.is_final))

@@ -50,7 +50,7 @@ EFFECTS: dict[Kind | None, Effect] = {
 }
 
 
-class Change(NamedTuple):
+class OutcomeChange(NamedTuple):
     """The outcome of one tool before and after a report.
 
     Attributes:
@@ -86,7 +86,7 @@ class Change(NamedTuple):
 
 
 def deltas(
-    exposure: Exposure, changes: Sequence[Change], closes: float = 0.0, vector: int = -1
+    exposure: Exposure, changes: Sequence[OutcomeChange], closes: float = 0.0, vector: int = -1
 ) -> npt.NDArray[np.void]:
     """DELTA[n]: the additions of the changes, one or two rows for each tool whose counts change.
 

@@ -17,7 +17,7 @@ from toolroll.learning.deduplication import (
     closing_weight,
     deduplicate,
 )
-from toolroll.learning.effects import Change, deltas
+from toolroll.learning.effects import OutcomeChange, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.record_result import RecordResult, pending_of, waiting_in
@@ -82,7 +82,7 @@ class Memory:
             pending = pending_of(report, step.changes, waiting)
             return RecordResult(exposure.event_id, len(step.changes), org, pending)
 
-    def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
+    def _fold(self, exposure: Exposure, changes: tuple[OutcomeChange, ...], closes: float) -> None:
         vectors = None
         if exposure.vector is not None and len(exposure.vector) == self._dim:
             vectors = exposure.vector.astype(np.float32)[None]

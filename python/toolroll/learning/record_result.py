@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Learned
-from toolroll.learning.effects import Change
+from toolroll.learning.effects import OutcomeChange
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import FAILED, SUCCEEDED, Report
 from toolroll.model.identity import scopes
@@ -47,7 +47,9 @@ class RecordResult:
         return "; ".join([new, *said])
 
 
-def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str]) -> dict[str, Pending]:
+def pending_of(
+    report: Report, changes: Sequence[OutcomeChange], waiting: frozenset[str]
+) -> dict[str, Pending]:
     """Tool → why its outcome changes no estimate yet. waiting: see `waiting_in`."""
     changed = {change.tool.name: change for change in changes}
     found: dict[str, Pending] = {}
@@ -62,7 +64,7 @@ def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str
     return found
 
 
-def waiting_in(learned: Learned, exposure: Exposure, changes: Sequence[Change]) -> frozenset[str]:
+def waiting_in(learned: Learned, exposure: Exposure, changes: Sequence[OutcomeChange]) -> frozenset[str]:
     """The tools whose success or failure is new, but whose reliability is still the prior.
 
     learned: the statistics, with the changes.

@@ -219,7 +219,7 @@ def deliver(
     if not offer.loading:
         meta = tuple([tool for tool in meta if tool.name != MANAGE_TOOLS.name])
     always = None if core is None else names_of(core, "core")
-    request = _Request(offer, target, how, meta, always, must_call, form)
+    request = _DeliveryRequest(offer, target, how, meta, always, must_call, form)
     if how == "replace":
         return request.replace()
     if how == "allow":
@@ -228,7 +228,7 @@ def deliver(
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _DeliveryRequest:
     """The arguments of one delivery, with a method for each way to deliver.
 
     Attributes:

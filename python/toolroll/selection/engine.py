@@ -97,7 +97,7 @@ class RequestOptions(TurnOptions, total=False):
 
 
 @dataclass(slots=True, eq=False)  # not frozen: as `Turn`
-class Request:
+class SelectRequest:
     """One call of `select`. Immutable; `Toolroll.select` documents the fields.
 
     Attributes:
@@ -124,7 +124,7 @@ class Request:
 class _TurnStart(NamedTuple):
     """A request with its message read but not yet embedded, and the snapshot and pipeline of its turn."""
 
-    request: Request
+    request: SelectRequest
     context: Context
     snapshot: Snapshot
     variant: str
@@ -286,7 +286,7 @@ class Engine(NoConversation):
         return self._base[2](base)
 
     def select(
-        self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
+        self, request: SelectRequest, conversation: Conversation | None = None, calls: Calls | None = None
     ) -> Selection:
         """Gathers, decides and logs.
 
@@ -298,7 +298,7 @@ class Engine(NoConversation):
         return self._finish(start, reading, failures, conversation, calls)
 
     async def aselect(
-        self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
+        self, request: SelectRequest, conversation: Conversation | None = None, calls: Calls | None = None
     ) -> Selection:
         """`select` for event loops: an embedder that may wait runs outside the loop."""
         start = self._begin(request)
@@ -309,7 +309,7 @@ class Engine(NoConversation):
             reading, failures = await self._aembed(embedder, start.reading, start.vector)
         return self._finish(start, reading, failures, conversation, calls)
 
-    def preview(self, request: Request, profile: Profile | None = None) -> Selection:
+    def preview(self, request: SelectRequest, profile: Profile | None = None) -> Selection:
         """What `select` would return, without an event, a counter or an observer's call.
 
         profile: decides in place of the engine's own.
@@ -350,7 +350,7 @@ class Engine(NoConversation):
             return _embed(None, reading, vector)[0], (Failure("embedder", error),)
 
     def _begin(
-        self, request: Request, *, is_search: bool = False, profile: Profile | None = None
+        self, request: SelectRequest, *, is_search: bool = False, profile: Profile | None = None
     ) -> _TurnStart:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
         if request.strict is not False:
@@ -392,7 +392,7 @@ class Engine(NoConversation):
             is_search,
         )
 
-    def resume(self, request: Request, conversation: Conversation, calls: Calls) -> Selection:
+    def resume(self, request: SelectRequest, conversation: Conversation, calls: Calls) -> Selection:
         """The tools that a turn has shown and loaded, under the newest policy. No retrieval and no event.
 
         request: without a message, but with the names that the turn has shown.
@@ -420,7 +420,7 @@ class Engine(NoConversation):
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """The allowed tools that fit the query best. Writes no event; core tools get no preference."""
-        start = self._begin(Request(query, context, k), is_search=True)
+        start = self._begin(SelectRequest(query, context, k), is_search=True)
         self.ask(start.context.org)
         reading, failures = _embed(start.embedder, start.reading, None)
         turn = self._turn(start, reading, None)
@@ -433,7 +433,7 @@ class Engine(NoConversation):
         self, query: str, context: Context, k: int, conversation: Conversation, calls: Calls
     ) -> Selection:
         """`find` as a turn of its own in a conversation, with an event whose message is the query."""
-        start = self._begin(Request(query, context, k), is_search=True)
+        start = self._begin(SelectRequest(query, context, k), is_search=True)
         reading, failures = _embed(start.embedder, start.reading, None)
         return self._finish(start, reading, failures, conversation, calls)
 

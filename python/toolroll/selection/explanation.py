@@ -115,7 +115,7 @@ class Trail:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ToolAccount:
     """Why one tool is in or out.
 
     Attributes:
@@ -175,7 +175,7 @@ def scores(trail: Trail, rows: Sequence[int], *, known: bool) -> list[tuple[floa
     return [*zip(*columns, strict=True)] if columns else [()] * len(rows)
 
 
-def account(trail: Trail, row: int) -> Account:
+def account(trail: Trail, row: int) -> ToolAccount:
     """Follows one row through the steps."""
     tool = trail.catalog.tools[row]
     found: dict[str, float] = {}  # reason for it → its part of the score
@@ -202,7 +202,7 @@ def account(trail: Trail, row: int) -> Account:
     kept += _without_stages(row, trail, kept)
     strongest = sorted(found, key=lambda reason: -found[reason])
     reasons = (*strongest, *dict.fromkeys(kept), *removed)
-    return Account(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
+    return ToolAccount(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
 
 
 def _removal(reason: str) -> str:
@@ -370,7 +370,7 @@ def _removed(trail: Trail) -> Iterator[str]:
             yield f"{len(removed):>7} removed: {_removal(step.reason)}"
 
 
-def _table(accounts: Iterable[Account]) -> str:
+def _table(accounts: Iterable[ToolAccount]) -> str:
     place = 0
     rows = [("", "tool", "toolkit", "score", "why")]
     for one in accounts:

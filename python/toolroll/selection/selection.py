@@ -21,7 +21,7 @@ from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
-from toolroll.selection.explanation import Account, Trail, TrailStep
+from toolroll.selection.explanation import ToolAccount, Trail, TrailStep
 
 
 @dataclass(frozen=True)
@@ -385,7 +385,7 @@ class Selection:
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
         return "\n".join([table, *read, *map(line_text, map(str, self.failures)), *self._delivered()])
 
-    def accounts(self, known: bool = True) -> tuple[Account, ...]:
+    def accounts(self, known: bool = True) -> tuple[ToolAccount, ...]:
         """Why each tool is in or out: the selected tools in their order, then the others by name.
 
         known: leaves out tools that a rule or their status hides from this caller. Takes 20 µs a tool.

@@ -104,7 +104,7 @@ class _KnownList:
     ruled: tuple[EffectivePolicy, bool, Visibility] | None = None
     is_kept: bool = False
     governed: tuple[Snapshot, Pipeline] | None = None
-    last: _Request | None = None
+    last: _ListRequest | None = None
     used: int = 0
 
     @property
@@ -114,7 +114,7 @@ class _KnownList:
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
+class _ListRequest:
     """The objects of one request, and the content that they had.
 
     Attributes:
@@ -171,7 +171,7 @@ class ToolLists:
         # Every change is one operation on a dictionary, or replaces it: what two threads lose between them is
         # read again.
         self._buckets: dict[Hashable, tuple[_KnownList, ...]] = {}
-        self._requests: dict[tuple[int, int, int], _Request] = {}
+        self._requests: dict[tuple[int, int, int], _ListRequest] = {}
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
         self._tool_bytes = 0
         self._base: Snapshot | None = None  # of the last call
@@ -227,9 +227,9 @@ class ToolLists:
                 return known
         return None
 
-    def _remember(self, key: tuple[int, int, int], items: list[Any], known: _KnownList) -> _Request:
+    def _remember(self, key: tuple[int, int, int], items: list[Any], known: _KnownList) -> _ListRequest:
         tool_list = ToolList(items, known.places, known.rows.size, memory_bytes=known.memory_bytes)
-        request = _Request(key, tool_list, known)
+        request = _ListRequest(key, tool_list, known)
         if not known.is_kept:
             return request
         if known.last is not None:

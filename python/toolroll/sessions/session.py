@@ -31,7 +31,7 @@ from toolroll.model.conversation import Conversation
 from toolroll.model.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.model.tools import Tool
 from toolroll.selection.calls import check_call
-from toolroll.selection.engine import Engine, Request, TurnOptions
+from toolroll.selection.engine import Engine, SelectRequest, TurnOptions
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
@@ -153,7 +153,7 @@ class Session:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
         before, now, same = self._turn_of(message, history, turn)
-        request = Request(
+        request = SelectRequest(
             message,
             self._calls.context,
             k,
@@ -181,7 +181,7 @@ class Session:
         """`select` for an event loop: an embedder or a store that waits does so in a thread."""
         before, now, same = self._turn_of(message, history, turn)
         shown, event_id = _step(same)
-        request = Request(
+        request = SelectRequest(
             message,
             self.context,
             k,
@@ -520,7 +520,7 @@ class Session:
     def _resumed(self, turn: TurnRecord) -> Selection:
         """The tools that the turn has shown and loaded since, under the newest policy."""
         now = self._live.state.conversation
-        request = Request(
+        request = SelectRequest(
             "",
             self.context,
             None,

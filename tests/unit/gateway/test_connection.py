@@ -16,7 +16,7 @@ from mcp import MCPError
 from tests.table import each_row
 from toolroll.formats.visible_text import is_visible
 from toolroll.gateway import client, connection
-from toolroll.gateway.connection import Connection
+from toolroll.gateway.connection import ServerConnection
 from toolroll.gateway.logs import ServerLog
 from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.reasons import last_line, quoted, reason_of
@@ -47,7 +47,7 @@ def test_folders_of_the_state_are_their_owners_alone(tmp_path):
     assert private_folder(folder).stat().st_mode & 0o777 == 0o700
 
 
-class Scripted(Connection):
+class Scripted(ServerConnection):
     """A connection whose server ends as scripted: each item is whether it came up, and its error."""
 
     def script(self, endings):
@@ -119,7 +119,9 @@ def test_a_package_that_starts_processes_in_another_way_is_left_as_it_is():
 )
 def test_what_cannot_be_written_as_json_ends_no_connection(tmp_path, value, told):
     async def go():
-        one = Connection(ServerSpec("a", command="x"), tmp_path, ServerLog(tmp_path / "a.log"), None, None)
+        one = ServerConnection(
+            ServerSpec("a", command="x"), tmp_path, ServerLog(tmp_path / "a.log"), None, None
+        )
         await one.request("tools/call", {"name": "x", "arguments": {"s": [value]}})
 
     with pytest.raises(InvalidInput, match=told):

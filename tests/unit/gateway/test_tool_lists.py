@@ -10,7 +10,7 @@ from toolroll import Tool
 from toolroll.formats.schemas import sent_tools
 from toolroll.gateway import tool_lists
 from toolroll.gateway.server_side import SharedResult
-from toolroll.gateway.tool_lists import ToolLists
+from toolroll.gateway.tool_lists import McpToolLists
 
 TOOLS = tuple(Tool(f"t{number}", f"Does {number}", {"type": "object"}) for number in range(6))
 
@@ -20,7 +20,7 @@ def names(found):
 
 
 def test_equal_lists_are_made_once_and_others_are_others():
-    lists = ToolLists()
+    lists = McpToolLists()
     first = lists.of(sent_tools(TOOLS[:3], "mcp"))
     assert lists.of(sent_tools(TOOLS[:3], "mcp")) is first
     for other in (TOOLS[:2], TOOLS[1:4], TOOLS[2::-1], ()):
@@ -30,7 +30,7 @@ def test_equal_lists_are_made_once_and_others_are_others():
 
 
 def test_a_tool_that_was_replaced_is_in_the_next_list():
-    lists = ToolLists()
+    lists = McpToolLists()
     before = lists.of(sent_tools(TOOLS[:1], "mcp"))
     after = lists.of(sent_tools((Tool("t0", "Does more", {"type": "object"}),), "mcp"))
     assert after.result["tools"][0]["description"] == "Does more" and after.digest != before.digest
@@ -38,7 +38,7 @@ def test_a_tool_that_was_replaced_is_in_the_next_list():
 
 def test_the_lists_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr(tool_lists, "_MOST_TOOLS", 4)
-    lists = ToolLists()
+    lists = McpToolLists()
     first = lists.of(sent_tools(TOOLS[:3], "mcp"))
     lists.of(sent_tools(TOOLS[3:5], "mcp"))
     again = lists.of(sent_tools(TOOLS[:3], "mcp"))

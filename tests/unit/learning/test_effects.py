@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolroll import Tool
 from toolroll.learning.deduplication import MOST_FOUND, NEW_EVENT, deduplicate
-from toolroll.learning.effects import EFFECTS, Change, deltas
+from toolroll.learning.effects import EFFECTS, OutcomeChange, deltas
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
 from toolroll.model.errors import InvalidInput
@@ -36,27 +36,29 @@ def counted(rows):
 
 
 def test_a_success_counts_for_its_tool_and_the_expectation_for_all_that_were_shown():
-    rows = deltas(EVENT, [Change(A, None, "succeeded")], closes=1.0)
+    rows = deltas(EVENT, [OutcomeChange(A, None, "succeeded")], closes=1.0)
     assert counted(rows) == {A.key.arm: (1, 0, 1, 0.5), B.key.arm: (0, 0, 0, 0.3)}
     assert rows["at"].tolist() == [1_000.0, 1_000.0]
     assert tuple(rows[["everywhere", "page", "leaf", "plain"]][0]) == scopes("home", "pro", "read")
 
 
 def test_a_failed_call_was_wanted_nevertheless():
-    assert counted(deltas(EVENT, [Change(A, None, "failed")])) == {A.key.arm: (0, 1, 1, 0)}
+    assert counted(deltas(EVENT, [OutcomeChange(A, None, "failed")])) == {A.key.arm: (0, 1, 1, 0)}
 
 
 def test_a_corrected_call_says_nothing_of_the_tool():
-    assert len(deltas(EVENT, [Change(A, None, "corrected")])) == 0
+    assert len(deltas(EVENT, [OutcomeChange(A, None, "corrected")])) == 0
 
 
 def test_a_tool_that_was_found_was_hardly_expected():
-    assert counted(deltas(EVENT, [Change(C, None, "wanted_succeeded")])) == {C.key.arm: (1, 0, 1, 0.05)}
+    assert counted(deltas(EVENT, [OutcomeChange(C, None, "wanted_succeeded")])) == {
+        C.key.arm: (1, 0, 1, 0.05)
+    }
 
 
 def test_a_message_goes_with_a_call_and_counts_half_where_it_failed():
     event = replace(EVENT, vector=np.ones(4, np.float16))
-    changes = [Change(A, None, "succeeded"), Change(B, None, "failed")]
+    changes = [OutcomeChange(A, None, "succeeded"), OutcomeChange(B, None, "failed")]
     for vector in (0, -1):  # -1: a message of another embedder moves nothing here, and counts alike
         rows = deltas(event, changes, vector=vector)
         assert (rows["vector"].tolist(), rows["pull"].tolist()) == ([vector, vector], [1.0, 0.5])
@@ -64,20 +66,20 @@ def test_a_message_goes_with_a_call_and_counts_half_where_it_failed():
 
 
 def test_a_message_does_not_go_with_a_call_of_which_nothing_is_known():
-    rows = deltas(EVENT, [Change(A, None, "called")], vector=0)
+    rows = deltas(EVENT, [OutcomeChange(A, None, "called")], vector=0)
     assert rows["vector"].tolist() == [-1] and rows["pull"].tolist() == [0.0]
 
 
 def test_the_detector_sees_what_is_said_first_and_no_revision():
-    assert deltas(EVENT, [Change(A, None, "failed")])["verdict"].tolist() == [-1]
-    assert deltas(EVENT, [Change(A, "failed", "succeeded")])["verdict"].tolist() == [0]
+    assert deltas(EVENT, [OutcomeChange(A, None, "failed")])["verdict"].tolist() == [-1]
+    assert deltas(EVENT, [OutcomeChange(A, "failed", "succeeded")])["verdict"].tolist() == [0]
 
 
 def test_the_detector_sees_what_is_beyond_the_quota_and_nothing_late():
-    (row,) = deltas(EVENT, [Change(A, None, "failed", 0.0)], vector=0)
+    (row,) = deltas(EVENT, [OutcomeChange(A, None, "failed", 0.0)], vector=0)
     assert (row["verdict"], row["successes"], row["failures"], row["calls"]) == (-1, 0, 0, 0)
     assert (row["vector"], row["pull"]) == (-1, 0)
-    assert deltas(EVENT, [Change(A, None, "failed", 0.0, is_late=True)]).tolist() == []
+    assert deltas(EVENT, [OutcomeChange(A, None, "failed", 0.0, is_late=True)]).tolist() == []
 
 
 @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=6))
@@ -85,7 +87,7 @@ def test_whatever_was_said_before_only_the_last_word_counts(kinds):
     total = np.zeros(4)
     before = None
     for kind in kinds:
-        for row in deltas(EVENT, [Change(A, before, kind)]):
+        for row in deltas(EVENT, [OutcomeChange(A, before, kind)]):
             total += [row["successes"], row["failures"], row["calls"], row["expected"]]
         before = kind
     assert total.tolist() == pytest.approx(EFFECTS[before][:4])

@@ -113,7 +113,7 @@ class Scan:
         return value, start + length
 
     def _literal(self, start: int) -> tuple[Any, int] | None:
-        reader = _Reader(self.text, start)
+        reader = _PythonicReader(self.text, start)
         try:
             value = reader.value(0)
         except NotPythonic as error:
@@ -276,7 +276,7 @@ def read_call(text: str, start: int) -> tuple[str, dict[str, Any], int]:
     name = _NAME.match(text, start)
     if name is None or text[name.end() : name.end() + 1] != "(":
         raise NotPythonic(start)
-    reader = _Reader(text, name.end() + 1)
+    reader = _PythonicReader(text, name.end() + 1)
     arguments: dict[str, Any] = {}
     if reader.text.startswith("{", reader.here()):  # JavaScript's way
         reader.has_bare_keys = True
@@ -297,7 +297,7 @@ def read_call(text: str, start: int) -> tuple[str, dict[str, Any], int]:
     return name.group(), arguments, reader.at
 
 
-class _Reader:
+class _PythonicReader:
     def __init__(self, text: str, at: int) -> None:
         self.has_bare_keys = False
         self.text = text

@@ -314,7 +314,7 @@ def _titled(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-class Group(NamedTuple):
+class ToolGroup(NamedTuple):
     """An item of a list that holds several tools.
 
     Attributes:
@@ -326,7 +326,7 @@ class Group(NamedTuple):
     members: Sequence[Any]
 
 
-def group_of(item: Mapping[str, Any]) -> Group | None:
+def group_of(item: Mapping[str, Any]) -> ToolGroup | None:
     """The list inside Gemini's function declarations or a result of MCP's `tools/list`; None for one tool.
 
     Raises:
@@ -342,10 +342,10 @@ def group_of(item: Mapping[str, Any]) -> Group | None:
         return None
     if not isinstance(members, (list, tuple)):
         raise FieldError(f"{key} is {fields.shown(members)}, must be a list", (key,))
-    return Group(key, members)
+    return ToolGroup(key, members)
 
 
-def _read_group(group: Group, bad: BadTools, *path: str | int) -> list[Tool]:
+def _read_group(group: ToolGroup, bad: BadTools, *path: str | int) -> list[Tool]:
     tools: list[Tool] = []
     for i, member in enumerate(group.members):
         if group.key == "tools":

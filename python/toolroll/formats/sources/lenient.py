@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolroll.formats.sources import dicts
-from toolroll.formats.sources.dicts import Group
+from toolroll.formats.sources.dicts import ToolGroup
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
 from toolroll.model.tools import MAX_NAME, MAX_TEXT, Tool
 
 
-def group_in(item: Any) -> Group | None:
+def group_in(item: Any) -> ToolGroup | None:
     """The tools of an item that holds several; None for any other item."""
     if not isinstance(item, (dict, Mapping)):
         return None

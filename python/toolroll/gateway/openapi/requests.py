@@ -15,7 +15,7 @@ _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServiceRequest:
     """A request. `target` begins with "/" and goes behind the address of the service."""
 
     method: str
@@ -24,7 +24,7 @@ class Request:
     content: bytes | None
 
 
-def request_of(operation: Operation, arguments: Mapping[str, Any]) -> Request:
+def request_of(operation: Operation, arguments: Mapping[str, Any]) -> ServiceRequest:
     """Returns the request of a call. No argument can lead it to another path than the operation's.
 
     Raises:
@@ -58,7 +58,9 @@ def request_of(operation: Operation, arguments: Mapping[str, Any]) -> Request:
     target = quote(path, safe="/%:@!$&'()*+,;=~-._")
     if query:
         target += f"?{urlencode(query, quote_via=quote, safe='')}"
-    return Request(operation.method, target if target.startswith("/") else f"/{target}", headers, content)
+    return ServiceRequest(
+        operation.method, target if target.startswith("/") else f"/{target}", headers, content
+    )
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ _MOST_REPORTERS = 100  # that one break counts
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DetectorStep:
     """One outcome of a tool, and what the detector made of it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Run:
     successes: int = 0
     reporters: list[str] = field(default_factory=list)
 
-    def see(self, verdict: Verdict) -> tuple[int, Break | float] | None:
+    def see(self, verdict: DetectorStep) -> tuple[int, Break | float] | None:
         """Adds a verdict. Returns the number of a break with the new break, or with the time of its end."""
         if self.broke:
             if verdict.change <= 0:

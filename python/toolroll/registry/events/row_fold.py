@@ -16,7 +16,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import CALLED, SUCCEEDED
 from toolroll.model.identity import plain_key, scopes
 from toolroll.registry.events import priors
-from toolroll.registry.events.breaks import Break, Run, Verdict
+from toolroll.registry.events.breaks import Break, DetectorStep, Run
 from toolroll.registry.events.fold import FoldInput, Space, space_of
 from toolroll.registry.events.logged_tools import signed
 from toolroll.registry.events.rows import OutcomeRow, instant
@@ -160,7 +160,9 @@ class RowFold:
             run = self._runs.setdefault(tool, Run())
             was_empty = run.is_empty
             found = run.see(
-                Verdict(outcome.seq, verdict > 0, outcome.exposure.reporter, at, believed, evidence, change)
+                DetectorStep(
+                    outcome.seq, verdict > 0, outcome.exposure.reporter, at, believed, evidence, change
+                )
             )
             self._names |= {signed(one.tool.key.arm): one.tool.name for one in outcome.changes}
             if not (was_empty and run.is_empty):

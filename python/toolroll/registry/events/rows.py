@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
-from toolroll.learning.effects import EFFECTS, Change
+from toolroll.learning.effects import EFFECTS, OutcomeChange
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.learning.outcomes import Report, durations_of, read_entries
 from toolroll.model.errors import InvalidInput
@@ -229,7 +229,7 @@ class OutcomeRow:
     seq: int
     step: int
     exposure: Exposure
-    changes: tuple[Change, ...]
+    changes: tuple[OutcomeChange, ...]
     closes: bool
     closing_weight: float
     received_at: float
@@ -279,7 +279,9 @@ class OutcomeRow:
                 shown.append(tool)
             if entry.after is not None:
                 took = durations.get(tool.name)
-                changes.append(Change(tool, entry.before, entry.after, entry.weight, entry.is_late, took))
+                changes.append(
+                    OutcomeChange(tool, entry.before, entry.after, entry.weight, entry.is_late, took)
+                )
         return cls(
             row.seq,
             row.step,
@@ -292,7 +294,7 @@ class OutcomeRow:
         )
 
 
-def _entry(change: Change, was_shown: bool) -> OutcomeEntry:
+def _entry(change: OutcomeChange, was_shown: bool) -> OutcomeEntry:
     return OutcomeEntry(change.tool, change.before, change.after, change.weight, was_shown, change.is_late)
 
 

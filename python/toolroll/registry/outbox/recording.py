@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolroll._core import Learned
-from toolroll.learning.effects import Change
+from toolroll.learning.effects import OutcomeChange
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult, pending_of
@@ -51,7 +51,7 @@ class Recorder:
         exposure_of: Callable[[Selection, str], Exposure],
         found_in: Callable[[Exposure, Iterable[str]], tuple[ShownTool, ...]],
         origin_of: Callable[[Selection], SelectionOrigin],
-        waiting_in: Callable[[Exposure, Sequence[Change]], frozenset[str]],
+        waiting_in: Callable[[Exposure, Sequence[OutcomeChange]], frozenset[str]],
         on_shipped: Callable[[], None] = lambda: None,
         poll_s: float = 0.5,
         organisations: int = 1_000,

@@ -109,7 +109,7 @@ class Sync:
             if planned.is_empty:
                 write.abandon()
                 return SyncReport(planned, write.revision - 1, is_applied=False)
-            _Writer(write, planned, self.payload, reason, progress).apply()
+            _PlanWriter(write, planned, self.payload, reason, progress).apply()
         return SyncReport(planned, write.revision, is_applied=True)
 
     def _plan(self, connection: sa.Connection) -> SyncPlan:
@@ -124,7 +124,7 @@ class Sync:
         return planner.plan()
 
 
-class _Writer:
+class _PlanWriter:
     """Applies one plan within one transaction."""
 
     def __init__(

@@ -47,7 +47,7 @@ def condition_of(rule: Rule, tiers: Sequence[str]) -> Condition:
         InvalidDefinition: names the rule and the place in the condition, and says what is allowed.
     """
     check_fields(rule)
-    condition = _Reader(rule, tuple(tiers)).read(rule.condition, "condition", 1)
+    condition = _ConditionReader(rule, tuple(tiers)).read(rule.condition, "condition", 1)
     if (count := len(annotated_in(condition))) > MAX_ANNOTATED:
         problem = f"makes {count} different comparisons with annotations, must make at most {MAX_ANNOTATED}"
         raise wrong(rule, "condition", f"{problem}: make several rules of it")
@@ -67,7 +67,7 @@ def allowed(value: object, known: Sequence[str]) -> str:
     return f"{hint}must be {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
 
 
-class _Reader:
+class _ConditionReader:
     """Reads one condition and bounds its size."""
 
     def __init__(self, rule: Rule, tiers: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.server.admission import OrgAdmission, RequestLimits
 from toolroll.server.drop_in.proxy import Proxy, log_only_other_faults
-from toolroll.server.drop_in.upstream import Connections, Upstream
+from toolroll.server.drop_in.upstream import Connections, ProviderUrl
 from toolroll.server.gate import LOOPBACK, Gate, Headers
 from toolroll.server.http_metrics import HttpMetrics, RequestMeter, org_refusals_in
 from toolroll.server.key_reader import KeyReader
@@ -35,7 +35,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
     """
-    upstream = Upstream(settings.upstream)
+    upstream = ProviderUrl(settings.upstream)
     traces = worker_traces(settings)
     roll, registry = _open(settings)
     try:

@@ -29,7 +29,12 @@ from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.model.context import Context
 from toolroll.model.errors import ToolrollError
 from toolroll.server.callers import Caller
-from toolroll.server.drop_in.upstream import Connections, Upstream, headers_for_client, headers_for_upstream
+from toolroll.server.drop_in.upstream import (
+    Connections,
+    ProviderUrl,
+    headers_for_client,
+    headers_for_upstream,
+)
 from toolroll.server.large_requests import LARGE_BYTES, owner_of
 from toolroll.server.metering import in_thread
 from toolroll.server.problems import STATUSES
@@ -61,7 +66,7 @@ PASSED_ON = "/{path}"  # the route, in logs and metrics, of requests that have n
 class Proxy:
     """Passes requests on to one provider. For requests that the gate has let in."""
 
-    def __init__(self, upstream: Upstream, selector: RequestSelector, connections: Connections) -> None:
+    def __init__(self, upstream: ProviderUrl, selector: RequestSelector, connections: Connections) -> None:
         """connections: to the provider; their owner closes them."""
         self._upstream, self._selector, self._connections = upstream, selector, connections
 

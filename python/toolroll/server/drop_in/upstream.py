@@ -48,7 +48,7 @@ def check_upstream(url: str) -> None:
         )
 
 
-class Upstream:
+class ProviderUrl:
     """The URL of a provider.
 
     Attributes:

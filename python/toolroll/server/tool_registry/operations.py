@@ -21,7 +21,7 @@ from toolroll.registry.store.database import Database
 from toolroll.roll import WhatIf
 from toolroll.runtime.threads import CallPool
 from toolroll.selection import profiles
-from toolroll.selection.explanation import Account
+from toolroll.selection.explanation import ToolAccount
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.server.bodies import FEW_MEMBERS, Body, JsonAnswer
 from toolroll.server.problems import ProblemRoute
@@ -96,7 +96,7 @@ def trial_router(roll: Toolroll, access: RegistryAccess) -> APIRouter:
         if body.what_if is not None:
             present = _with_changes(roll, access, request, body, context, org)
         selection = present.preview(context=context, profile=profile, **body.arguments())
-        found, hidden = selection.accounts(), tuple[Account, ...]()
+        found, hidden = selection.accounts(), tuple[ToolAccount, ...]()
         if caller.org is None:
             names = {one.name for one in found}
             hidden = tuple(one for one in selection.accounts(known=False) if one.name not in names)
@@ -148,7 +148,7 @@ def _with_changes(
     return roll.what_if(tried.active, without_rules=tried.without, tools=tools, orgs={context.org, owner})
 
 
-def _why(roll: Toolroll | WhatIf, one: Account, context: Context) -> Iterable[str]:
+def _why(roll: Toolroll | WhatIf, one: ToolAccount, context: Context) -> Iterable[str]:
     """The reason why the tool is hidden, with the name of the rule."""
     try:
         return (roll.why(one.name, context).reason,)
@@ -156,7 +156,7 @@ def _why(roll: Toolroll | WhatIf, one: Account, context: Context) -> Iterable[st
         return one.reasons
 
 
-def tool_form(one: Account, reasons: Iterable[str], scores: Sequence[float | None]) -> dict[str, Any]:
+def tool_form(one: ToolAccount, reasons: Iterable[str], scores: Sequence[float | None]) -> dict[str, Any]:
     """A tool of a selection, for JSON. scores: after each step; None where it is not in play."""
     return {
         "name": one.name,

@@ -30,7 +30,7 @@ from toolroll.model.arrays import NO_SCORES, Part, Rows, Scores
 from toolroll.model.embedder import Embedder
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
-MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give the same
+MOST_TOOLS = 5_000  # tools in a calibration set; more take longer and give the same
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,7 +57,7 @@ _MANY = 10_000  # tools whose texts take more memory than is worth a few millise
 LEAST_NUMBERS_FOR_GRAPH = 10_000_000
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _FEW = 64  # numbers that Python adds up sooner than numpy
-_MOST_TEXTS = 16  # of `remembered`; each may be megabytes
+_MOST_TEXTS = 16  # results of `remembered`; each may be megabytes
 # Of a `Fusion`: what a measurement depends on.
 _WEIGHTS = (
     "dense",
@@ -155,7 +155,7 @@ class Catalog:
     _revision: Deferred[str]
     record: BuildRecord | None = None
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
-    _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
+    _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # keys of rows that were shown
     _core_names: list[frozenset[str]] = field(default_factory=list, repr=False)  # once it is known
     _packed_keys: dict[int, bytes] = field(default_factory=dict, repr=False)  # the same as bytes
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
@@ -178,7 +178,7 @@ class Catalog:
         """
         catalog = _built(definitions, embedder, options, progress, None, text_of)
         if len(catalog) >= _MANY:
-            release_free_memory()  # of the texts: a third of all that the process would keep
+            release_free_memory()  # the texts' memory is a third of the process's
         return catalog
 
     @classmethod
@@ -287,7 +287,7 @@ class Catalog:
 
     @property
     def wants_graph(self) -> bool:
-        """Whether a graph over the vectors was requested or would make selections faster, and may be built.
+        """Whether to build a graph: the options allow one, and request it or would select faster with it.
 
         A build makes a requested graph at once, but a catalog with changes begins without.
         """

@@ -32,7 +32,9 @@ from toolroll.model.tools import Tool
 from toolroll.runtime.gil import GilYielder
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
-MOST_OWN_PROBES = 400  # of an organisation's own tools: a thousand of them take a thousand times as long
+MOST_OWN_PROBES = (
+    400  # probes for an organisation's own tools, which take time in each of a thousand organisations
+)
 _MOST_WORK = 20_000_000  # probes times tools
 
 # Shares of foreign probes that are allowed, as multiples of the even share k / n. Honest tools
@@ -46,10 +48,10 @@ TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers
 _SEVERITY = 3
 _LEAST = 0.4  # factor, for a tool and again for its toolkit: its own messages still find it
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
-_VOTES = 0.1  # of a toolkit, at the most
-_MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
+_VOTES = 0.1  # the largest share of one toolkit
+_MOST_AGAINST = 0.5  # the share of a bound that the texts of one toolkit or tool can weigh against a tool
 _ENOUGH = 50  # tools whose examples stand for the messages of all
-_OF_DESCRIPTIONS = 0.3  # of the probes, if everyday messages are searched for, too
+_OF_DESCRIPTIONS = 0.3  # the share of the probes, if everyday messages are searched for, too
 FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
 

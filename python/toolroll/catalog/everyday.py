@@ -30,13 +30,13 @@ _LEAST_WINS = 8  # messages below which coherence says nothing
 # tool, and for that of a useful one. Coherence is measured by the median of the catalog's tools.
 _INCOHERENT, _COHERENT = 0.35, 0.85
 _LEAST_SHARES, _MOST_SHARES = 0.5, 6.0
-_LEAST_BOUND = 0.012  # of all messages, however large the catalog is
+_LEAST_BOUND = 0.012  # share of all messages, for any size of catalog
 
 _SEVERITY = 2  # a tool at c times its bound is damped to 1 / c² of the bound
 _NEAR = 0.05  # logarithm of the factor that makes half a win of a miss, or of a win
 _LEAST = 0.4  # factor: its own messages still find the tool
-_ROUNDS = 10  # of halving the range of a factor
-_TINY = 1e-6  # in place of 0, to divide
+_ROUNDS = 10  # halvings of a factor's range
+_TINY = 1e-6  # a divisor in place of 0
 
 
 @cache

@@ -19,9 +19,9 @@ from toolroll.catalog.toolkits import frozen_rows, moved_rows
 from toolroll.model.arrays import Rows
 from toolroll.runtime.gil import GilYielder
 
-_MOST_ROWS = 512  # of a meaning: each is scored for the message, and so many say little
+_MOST_ROWS = 512  # rows of a meaning; each is scored, and more tell little
 _REMEMBERED = 1024  # sets of marks whose answer is kept; forgotten all at once when there are more
-_MOST_WORDS = 8  # in a tool's name: one that has them all is written to be found
+_MOST_WORDS = 8  # words in a tool's name; a name with more is written to be found
 
 
 class MarkHit(NamedTuple):

@@ -21,7 +21,7 @@ _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 1
 
 _MOST_PATTERNS = 64  # each is asked on its own: of more, RE2 is faster
 _MOST_TEXT = 4_000  # characters; a longer text is worth releasing the interpreter for
-_MOST_COPIES = 16  # of a repeated character that are looked for
+_MOST_COPIES = 16  # copies of a repeated character in an expression
 _MOST_OPTIONAL = 4  # copies that a repeat may have or not, and still join what is around it
 _MOST_REPEATS = 2  # such repeats in one expression
 _MOST_BRANCHES = 32
@@ -58,7 +58,7 @@ class PatternPrefilter:
 
     @classmethod
     def of(cls, patterns: Iterable[str]) -> PatternPrefilter | None:
-        """For valid RE2 patterns that ignore case; None if one of them may match any text."""
+        """The prefilter for valid RE2 patterns that ignore case; None if one may match any text."""
         needed = [requirement_of(pattern) for pattern in patterns]
         if len(needed) > _MOST_PATTERNS or None in needed:
             return None
@@ -116,7 +116,7 @@ class _Runs:
 
     def __init__(self) -> None:
         self._runs: list[list[str]] = [[]]
-        self._repeats = 0  # of variable length in the last run
+        self._repeats = 0  # repeats of variable length in the last run
 
     def sources(self) -> list[str]:
         return ["".join(run) for run in self._runs if any(run)]

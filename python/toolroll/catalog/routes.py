@@ -86,7 +86,7 @@ class RouteTable:
         )
 
     def over(self, size: int, routes: Iterable[Route], rows: Mapping[str, Rows]) -> RouteTable:
-        """The same routes over a catalog with changes; nothing is compiled.
+        """A table of the same routes for a catalog with changes; nothing is compiled.
 
         Raises InvalidDefinition for an unknown toolkit.
         """

@@ -21,7 +21,7 @@ class RowNames(Mapping[str, int]):
     ) -> None:
         """before: the old names. targets: for each old row the new one, or -1. added: all other names."""
         self._before, self._added, self._tools = before, added, tools
-        self.targets, self._moved = targets, targets.data  # which gives out Python's integers
+        self.targets, self._moved = targets, targets.data  # a memoryview returns Python's integers
 
     def get(self, name: str, default: int | None = None) -> int | None:  # type: ignore[override]
         """The row of a name."""

@@ -14,7 +14,7 @@ from toolroll.runtime.gil import batches
 # A text, its vector, the trust in the vector, the text's clauses, and the rows to search.
 Search: TypeAlias = tuple[str, "Vector | None", float, tuple[Part, ...], Bitset]
 
-_AT_ONCE = 32  # in one call, whose conversion of arguments holds up other threads
+_AT_ONCE = 32  # searches in one call, whose conversion of arguments delays other threads
 
 
 def best_found(

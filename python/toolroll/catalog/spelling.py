@@ -86,7 +86,7 @@ class DeferredSpeller:
         return self._speller().corrections(text)
 
 
-@cache  # of each: two threads may both load it; the second one takes the place of the first
+@cache  # two threads may both load it; the second replaces the first
 def general_words() -> Lexicon:
     """The whole words of `models/vocab.txt`, about 21,000, read at the first call."""
     return Lexicon.of_vocabulary(_vocabulary(), _FLAT)

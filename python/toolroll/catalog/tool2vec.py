@@ -26,9 +26,9 @@ from toolroll.catalog.tool_text import ToolText
 from toolroll.model.arrays import Rows, Scores
 from toolroll.model.embedder import Embedder, vectors_of
 
-DESCRIPTION_COUNTS = 3.0  # as many examples as this
-PARAMETERS_WEIGHT = 0.4  # of the parameter names beside the rest of the description
-VERB_WEIGHT = 0.1  # of other words for the verb beside both
+DESCRIPTION_COUNTS = 3.0  # the weight of a description, in examples
+PARAMETERS_WEIGHT = 0.4  # the weight of parameter names, beside 1 for the description
+VERB_WEIGHT = 0.1  # the weight of the verb's synonyms, beside both
 
 LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
 GROUP_SIZE = 4  # examples in a group, on the mean
@@ -107,7 +107,7 @@ class ToolVectors:
         return ToolVectors(self.descriptions[rows], self.examples[every], begins, self.description_counts)
 
     def vectors(self) -> Scores:
-        """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
+        """float32[n, dim]: one vector for each tool, of unit length, or zero if no text has a vector."""
         if not len(self.examples):
             return _unit(self.descriptions)
         share = self._shares()[:, None]

@@ -17,12 +17,12 @@ from toolroll.model.tools import Tool
 # while warm ones gain 0.745 → 0.860).
 FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 
-MOST_EXAMPLES = 64  # of one tool: more change little, and no tool may fill an index alone
+MOST_EXAMPLES = 64  # examples of one tool; more change little, and no tool may fill an index alone
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
 _LONGEST_READ = 4 * _LONGEST  # ... before markup is removed
 _LONGEST_EMBEDDED = 400  # characters of the prose: conditions and exceptions follow what a tool does
-_LONGEST_EXAMPLES = 8_000  # of all examples together
+_LONGEST_EXAMPLES = 8_000  # characters of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
 _MOST_NAMED = 12  # parameters whose names are embedded

@@ -61,9 +61,9 @@ MAX_TOKENS = 256  # the length that the model was trained for; later tokens are 
 MAX_POSITIONS = 512
 LAYERS = 6
 DELTA = "minilm_delta"  # .npy and .json, beside the graphs
-TABLE_SHARE = 0.4  # of the built-in table beside MiniLM
+TABLE_SHARE = 0.4  # the share of the built-in table beside MiniLM
 JOINT_SCALE = Scale(gain=1.6)  # cosines beside words: both together are right more often
-_LEAST = 1e-12  # of a column of zeros: it has a scale, too
+_LEAST = 1e-12  # the scale of a column of zeros
 
 
 class MiniLMEmbedder(Embedder):

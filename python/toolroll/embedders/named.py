@@ -32,8 +32,8 @@ _OF_MODELS = {
     ),
 }
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
-GROUP = "toolroll.embedders"  # of entry points: functions that make an embedder
-_MEMBERS = ("embed", "identity", "dim")  # that every embedder has
+GROUP = "toolroll.embedders"  # the group of entry points, which are functions that make an embedder
+_MEMBERS = ("embed", "identity", "dim")  # members of every embedder
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:

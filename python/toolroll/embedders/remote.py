@@ -26,7 +26,7 @@ from toolroll.runtime.threads import CallPool, Full, Overdue
 
 logger = logging.getLogger(__name__)
 
-BYTES_A_TEXT = 256 * 1024  # of an answer: 8,192 numbers of 30 characters are less
+BYTES_A_TEXT = 256 * 1024  # the limit for an answer; 8,192 numbers of 30 characters are less
 RECHECK_S = 600.0  # between two comparisons of the server's model with the first one
 
 
@@ -48,7 +48,7 @@ class RemoteEmbedder(Embedder):
 
     _provider: ClassVar[str]
     _default_url: ClassVar[str]
-    _path: ClassVar[str]  # of the request, behind the address
+    _path: ClassVar[str]  # the request's path, after the address
 
     def __init__(
         self,

@@ -132,7 +132,7 @@ def _digest_of(encoder: Any, answer: npt.NDArray[np.float32], digest: Any) -> No
     backend = getattr(getattr(encoder, "tokenizer", None), "backend_tokenizer", None)
     if backend is not None:
         rules = json.loads(backend.to_str())
-        for state in ("padding", "truncation"):  # of the last call, not of the model
+        for state in ("padding", "truncation"):  # state of the last call, not of the model
             rules.pop(state, None)
         digest.update(json.dumps(rules, sort_keys=True).encode())
     for name, tensor in sorted(encoder.state_dict().items()):

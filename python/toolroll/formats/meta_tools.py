@@ -23,7 +23,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 MOST_QUERIES = 5
 MOST_FOUND = 20
 DEFAULT_FOUND = 5
-MOST_NAMES = 100  # of one call of manage_tools
+MOST_NAMES = 100  # names in one call of manage_tools
 MOST_TEXT = 2_000  # characters of one query or name
 
 MANAGE_TOOLS = Tool(
@@ -163,7 +163,7 @@ def read_search(arguments: object) -> SearchArguments:
 
 
 def read_call(arguments: object) -> CallArguments:
-    """Reads the arguments of `call_tool`: an object, or its JSON text. So may the tool's arguments be.
+    """Reads the arguments of `call_tool`. These and the tool's arguments are objects or JSON text.
 
     If `arguments` is missing, all other keys beside the name are the tool's arguments.
 
@@ -180,8 +180,15 @@ def read_call(arguments: object) -> CallArguments:
     return CallArguments(name, _object(own, "call_tool", "arguments"))
 
 
-_NAME_KEYS = ("tools", "names", "tool", "query", "queries", "name")  # of manage_tools; the first one counts
-_AROUND = " \t\r\n'\"`"  # what models write around a name
+_NAME_KEYS = (
+    "tools",
+    "names",
+    "tool",
+    "query",
+    "queries",
+    "name",
+)  # keys of manage_tools for names; the first one counts
+_AROUND = " \t\r\n'\"`"  # characters that models write around a name
 _BETWEEN = re.compile(r"[,\n;]")
 
 

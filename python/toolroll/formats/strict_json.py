@@ -19,8 +19,8 @@ from toolroll.model.errors import InvalidDefinition
 
 Path = Sequence["str | int"]  # keys and positions from the root of the text to a value
 
-MAX_DEPTH = 128  # of a whole text; a schema inside it may be half as deep (fields.MAX_SCHEMA_DEPTH)
-MAX_DIGITS = 400  # of an integer: more than any double has, and few enough to parse quickly
+MAX_DEPTH = 128  # levels of a whole text; a schema inside it may have half as many (fields.MAX_SCHEMA_DEPTH)
+MAX_DIGITS = 400  # digits of an integer: more than any double has, and few enough to parse quickly
 
 
 def decode(content: bytes, file: str) -> str:
@@ -243,7 +243,7 @@ def _walk(text: str) -> Iterator[tuple[int, list[str | int], _Kind]]:
     The path is one list that the scan updates in place. The text has been parsed before, or is nested too
     deeply for the parser, so no token is misplaced before that depth.
     """
-    path: list[Any] = []  # of the key or value being read; None before an object's next key
+    path: list[Any] = []  # the path of the key or value being read; None before an object's next key
     seen: list[set[str] | None] = []  # keys of each open object, None for a list
     for match in _TOKEN.finditer(text):
         token, offset = match.group(), match.start()

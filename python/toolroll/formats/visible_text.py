@@ -18,7 +18,7 @@ def is_visible(text: str) -> bool:
     """Whether every character of the text is visible. A space is visible."""
     if not text.isprintable() or text.isascii():
         return text.isprintable()
-    rest = text.encode().translate(None, _ASCII).decode()  # of a long text little is left to be searched
+    rest = text.encode().translate(None, _ASCII).decode()  # only a small rest of a long text is searched
     return _INVISIBLE.search(rest) is None
 
 

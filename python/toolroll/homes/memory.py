@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
-MOST_CONVERSATIONS = 100_000  # in memory
+MOST_CONVERSATIONS = 100_000  # conversations in memory
 
 
 class OutcomeChoice(TypedDict, total=False):

@@ -118,7 +118,7 @@ class PublishedHome(MemoryHome):
         self._worker.wake()
 
     def health(self) -> dict[str, Any]:
-        """As in memory, and `published`: the catalog in use, and why it is not a published one."""
+        """The health of a home in memory, and `published`: the catalog in use and its problem."""
         health, failures = super().health(), self._origin.failures()
         return {
             **health,
@@ -212,7 +212,7 @@ class PublishedFor:
     def __init__(self, published: PublishedCatalogs) -> None:
         """Does not connect yet."""
         self._published, self._origin = published, Origin(published)
-        self._timeout_s = published.timeout_s  # of the next look
+        self._timeout_s = published.timeout_s  # the limit for the next look
         self._look_at = 0.0  # monotonic
 
     def __call__(self, definitions: Definitions, builder: PipelineBuilder) -> SavedCatalog | None:

@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _SHOWN = 20  # organisations whose failures `health` names
-_SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up; longer than a wait for a lock
+_SILENCE_S = 60.0  # silence of PostgreSQL after which a connection is given up; longer than a wait for a lock
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
 _CALLS_PATIENCE_S = 1.0  # how long such a call waits for its thread
-_END_S = 0.5  # of a close's time: for threads to end once nothing more is written
-_OTHERS_S = 1.0  # of a close's time: for another keeper to count what this host has shipped
-_ABANDON_S = 5.0  # the same time where nobody has called it
+_END_S = 0.5  # the part of a close's time in which threads end after the last write
+_OTHERS_S = 1.0  # the part of a close's time in which another keeper counts this host's shipped outcomes
+_ABANDON_S = 5.0  # the time of a close by garbage collection
 
 T = TypeVar("T")
 
@@ -130,7 +130,9 @@ class RegistryHome:
             organisations=follow.organisations,
         )
         beginning = self._recording.follower.beginning
-        self._prior = beginning if beginning.revision else None  # what an organisation begins with
+        self._prior = (
+            beginning if beginning.revision else None
+        )  # the statistics with which an organisation begins
         self.conversations = StoredConversations(database, self._calls, MOST_CONVERSATIONS, sessions.expire_s)
         self._refresher.on_outcomes = self._recording.learn_soon
         self._refresher.on_read = self._after_read

@@ -21,7 +21,7 @@ from toolroll.learning.outcomes import Kind
 from toolroll.learning.reporters import NOBODY, reporter_keys
 from toolroll.model.identity import scopes
 
-_ROW = struct.Struct("=d7Q4d2idQ")  # of `DELTA`: an array of tuples takes twice as long
+_ROW = struct.Struct("=d7Q4d2idQ")  # a row of `DELTA`; an array of tuples takes twice as long
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
 
 
@@ -106,7 +106,7 @@ def deltas(
     at_where = (exposure.at, *where)
     for name, tool in tools.items():
         known = by_name.get(name)
-        if known is None:  # as most of them: shown, and not called
+        if known is None:  # as for most tools: shown, and not called
             if expected := tool.expected * closes:
                 keys = (*at_where, *tool.key)
                 rows.append(_ROW.pack(*keys, 0.0, 0.0, 0.0, expected, -1, 0, 0.0, reporter.intent))

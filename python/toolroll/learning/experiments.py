@@ -80,7 +80,7 @@ class Experiment:
             below += share
             if draw < below * _WHOLE:
                 return name
-        return name  # of rounding
+        return name  # after an error of rounding
 
     def variant(self, context: Context) -> str:
         """The variant for a context; "" if it names no unit. Users and sessions belong to their org."""

@@ -114,7 +114,7 @@ def is_duration(value: object) -> bool:
     """Whether the value is a number of milliseconds from 0 to a day."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return 0 <= value <= LONGEST_MS  # which NaN is not
+    return 0 <= value <= LONGEST_MS  # False for NaN
 
 
 def read_called(
@@ -126,7 +126,7 @@ def read_called(
     with the duration. A list of names means that all succeeded. A list of pairs has one for each call; of
     several calls of one tool the last with a known result counts, so that a successful retry is no failure.
     wanted: the same for tools that were not shown and that a search found. corrected: name → the tool that
-    should have been called instead, or None if nobody said which; a list of names means None for each.
+    should have been called instead, or None if that is unknown; a list of names means None for each.
 
     Raises InvalidInput if an argument is of the wrong type, or a tool is in two of them.
     """

@@ -17,7 +17,7 @@ _WINDOW_S = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class UnnamedCaller:
-    """A caller whom nobody has identified.
+    """A caller without an identity.
 
     Attributes:
         channel: shared by all callers of one channel, such as "key 1a2b".
@@ -41,7 +41,7 @@ class ReporterKeys(NamedTuple):
     intent: int
 
 
-NOBODY = ReporterKeys(NONE, NONE)  # of the application itself
+NOBODY = ReporterKeys(NONE, NONE)  # the application's own keys
 
 
 def stored_reporter(reporter: Reporter) -> str:

@@ -18,12 +18,12 @@ from toolroll.model.errors import InvalidInput
 
 MOST_LOADED = 128  # tools that one conversation may have loaded
 MOST_LISTED = 1_024
-MOST_CALLED = 64  # in one turn
+MOST_CALLED = 64  # names called in one turn
 MOST_FOUND = 64
-_MOST_TURNS = 64  # with calls, of a record
+_MOST_TURNS = 64  # turns with calls in a record
 _LONGEST_NAME = 4_096
 _LARGEST = 2**31 - 1  # number of a turn
-_FORM = 1  # of a record
+_FORM = 1  # the version of a record
 
 
 StickyCount: TypeAlias = Literal["called", "added"]
@@ -249,7 +249,7 @@ class Conversation:
     def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
         """The conversation after these names were sent, in order. picked: names that this turn selected."""
         turn, listed, before = self.turn, tuple(names[:MOST_LISTED]), self.listed
-        if listed[: len(before)] == before:  # as usual: what was sent keeps its place
+        if listed[: len(before)] == before:  # as usual: sent names keep their places
             turns = [turn if name in picked else at for name, at in zip(before, self.picked, strict=True)]
             turns += [turn] * (len(listed) - len(before))
         else:
@@ -334,7 +334,7 @@ class Conversation:
 def heard(message: str) -> int:
     """A hash of 16 bits: too few to tell the text of the message."""
     if not isinstance(message, str):
-        return 0  # who reads it says so
+        return 0  # `Reader.read` raises for it
     return zlib.crc32(message.encode("utf-8", "surrogatepass")) & 0xFFFF
 
 

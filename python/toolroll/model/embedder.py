@@ -92,7 +92,7 @@ def as_embedder(embedder: Any) -> Embedder:
 # (`python -m bench.quality.temperature FOLDER`).
 TEMPERATURE = 0.1
 
-MEAN, SPREAD = 0.05, 0.076  # of the pairs below for all-MiniLM-L6-v2
+MEAN, SPREAD = 0.05, 0.076  # cosines of the pairs below, for all-MiniLM-L6-v2
 _SQUARE_TOLERANCE = 0.01  # how far the square of a row's length may be from 1
 _LEAST_SPREAD = 0.005  # a smaller spread is not stretched
 

@@ -89,7 +89,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 NONE = 0  # no group, no reporter
-_KEYS = struct.Struct("<QQQ")  # of a `ToolKey`
+_KEYS = struct.Struct("<QQQ")  # the bytes of a `ToolKey`
 
 
 def key(*parts: str) -> int:

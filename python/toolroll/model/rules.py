@@ -14,7 +14,7 @@ KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 OnPolicyError = Literal["closed", "last_known", "open"]
 
-EVERYTHING = "*"  # as a rule's toolkit: all tools
+EVERYTHING = "*"  # all tools, as a rule's toolkit
 
 
 @dataclass(frozen=True, slots=True)

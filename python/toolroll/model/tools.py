@@ -24,7 +24,7 @@ MODES: frozenset[str] = frozenset(get_args(Mode))
 
 MAX_NAME = 256  # characters of the name of a tool, a toolkit or a group
 MAX_TEXT = 65_536  # characters of one text: more than any description needs
-MOST_MEMBERS = 1_000  # of one toolkit, by name or pattern: each is looked up in every catalog
+MOST_MEMBERS = 1_000  # members of one toolkit, names and patterns; each is looked up in every catalog
 
 # The hints of MCP's ToolAnnotations, each with the value that MCP assumes where a tool does not give it: the
 # one that calls for more care.
@@ -34,7 +34,7 @@ HINTS: Mapping[str, bool] = {
     "idempotentHint": False,
     "openWorldHint": True,
 }
-_OF_READING = {"destructiveHint": False, "idempotentHint": True}  # what a tool does that changes nothing
+_OF_READING = {"destructiveHint": False, "idempotentHint": True}  # the hints of a tool that changes nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class GilYielder:
         """Yields the GIL if the last pause was more than 0.3 ms ago, or longer ago than it lasted."""
         now = time.perf_counter()
         if now - self._since > self._every_s:
-            if not is_shared or threading.active_count() == 1:  # nobody else wants it
+            if not is_shared or threading.active_count() == 1:  # no other thread waits for it
                 self._since = now
                 return
             time.sleep(_PAUSE_S)

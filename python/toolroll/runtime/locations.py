@@ -157,17 +157,17 @@ class Location:
         place = f"{self.url}/{name}" if name else self.url
         try:
             files, path = url_to_fs(place, **self.options)
-            files.invalidate_cache()  # of listings: others write here too
+            files.invalidate_cache()  # listings may be stale, because other processes write here, too
             yield files, path
         except FileNotFoundError as error:
             if writes:
                 raise InvalidInput(f"{place}: cannot be written: {error}") from error
             raise NotFound(f"{place}: there is no such object") from error
-        except ImportError as error:  # fsspec says which package a protocol needs
+        except ImportError as error:  # the message of fsspec names the package for a protocol
             raise InvalidInput(f"{place}: {error}") from error
         except ToolrollError:
             raise
-        except ValueError as error:  # a protocol that nobody knows
+        except ValueError as error:  # an unknown protocol
             raise InvalidInput(f"{place}: {error}") from error
         except Exception as error:  # botocore, aiohttp, gcsfs, … have no error in common
             raise Unavailable(f"{place}: {str(error) or type(error).__name__}", retry_after_s=5.0) from error

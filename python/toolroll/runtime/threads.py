@@ -111,7 +111,7 @@ class PerProcess(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._values = dict[int, T]()  # of this process, and until its first use of its parent
+        self._values = dict[int, T]()  # in a fork's child, with the parent's value until the first use
 
     @property
     def own(self) -> T:
@@ -485,7 +485,7 @@ class _Threads:
         self._started = self._idle = 0
         self._lost = 0  # threads whose call was given up
         self.refused = 0
-        self._mean_ns = 0  # of the last calls
+        self._mean_ns = 0  # the mean time of the last calls
         self._running = self._begun_ns = 0  # how many, and the sum of the times at which they began
         lock = threading.Lock()
         self._begun, self._ended = Condition(lock), Condition(lock)  # a task waits; a thread has ended

@@ -24,7 +24,7 @@ from toolroll.model.tools import Tool
 # receipt that was not signed here, has expired or is another organisation's.
 Denial: TypeAlias = Literal["not_offered", "not_allowed", "receipt"]
 
-_MOST_NAMES, _LONGEST_NAME = 50, 80  # in an error
+_MOST_NAMES, _LONGEST_NAME = 50, 80  # names in an error, and characters of a name
 NO_META: Mapping[str, Tool] = {}
 
 
@@ -45,7 +45,7 @@ class DeliveryRecord:
 
 
 class Calls(Protocol):
-    """What `check_call` needs to know of the policy and the conversation.
+    """The knowledge of policy and conversation for `check_call`.
 
     Attributes:
         knows_deliveries: whether `shown` can know of a delivery that the selection itself does not know.

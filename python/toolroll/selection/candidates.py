@@ -237,7 +237,7 @@ class Candidates:
 
     @property
     def list_turns(self) -> tuple[int, ...] | None:
-        """For each row, the last turn of the conversation that selected it; None if there is no list."""
+        """The last turn of the conversation that selected each row; None if there is no list."""
         return None
 
     def trail(self) -> Iterator[Candidates]:

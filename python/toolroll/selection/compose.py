@@ -136,7 +136,7 @@ def compose(
 
 
 def recomposed(pipeline: Pipeline, p: Profile, at_once: bool = True) -> Pipeline:
-    """The same catalog, rules, page mappings and steps under another profile.
+    """A pipeline with the same catalog, rules, page mappings and steps, under another profile.
 
     The catalog is not indexed again: it keeps the `description_counts` and `keyword_mode` of its first
     profile.

@@ -43,7 +43,7 @@ _DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """What one turn can send to a model.
+    """The tools that one turn can send to a model.
 
     Attributes:
         catalog: the catalog of the rows.
@@ -95,7 +95,7 @@ class Delivery:
     left_out: tuple[str, ...]
     _sent: SentTools = field(repr=False)
     _choice: Mapping[str, Any] = field(repr=False)  # the fields of the request beside the tools
-    _names: Mapping[str, str] = field(repr=False)  # as sent → own, of every tool in the list
+    _names: Mapping[str, str] = field(repr=False)  # sent name → own name, for every tool in the list
     _offer: Offer = field(repr=False)
     _meta: tuple[Tool, ...] = field(repr=False)
 
@@ -327,7 +327,7 @@ class _DeliveryRequest:
             behind = [tool for tool in visible if tool.name not in loaded]
             hidden = () if core is None else frozenset(tool.name for tool in behind)
             sent = sent_tools([*front, *behind], self.target.name, self.form, hidden)
-            sent.text()  # says which tool cannot be written
+            sent.text()  # raises an error that names the tool
             return sent, sent.names, left_out, self.meta
 
         key = (self.target.name, self.form, meta, core_names, rows.tobytes())

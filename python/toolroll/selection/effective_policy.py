@@ -91,7 +91,7 @@ class PolicySource:
         def check_rule(rule: Rule) -> None:
             if id(rule) not in checked:
                 policy.check(rule, tiers)
-            if names[rule.org, rule.name] > 1:  # neither can be told from the other
+            if names[rule.org, rule.name] > 1:  # the two cannot be told apart
                 raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
 
         rules = tuple(_valid(self.rules, check_rule, problems))
@@ -181,8 +181,8 @@ class EffectivePolicy:
         """The valid rules and mappings; `on_error` decides about an organisation with errors.
 
         "last_known": its rules and mappings in `known` count, and its new deny rules. If `known` has none, or
-        if there are other errors, it is closed. "closed": its contexts see only those public tools that the
-        other rules allow; an error of the platform closes all contexts. "open": the failure is only named.
+        if there are other errors, "closed" applies. "closed": its contexts see only those public tools that
+        the other rules allow; an error of the platform closes all contexts. "open": only names the failure.
 
         known: the policy before this one.
         """

@@ -142,7 +142,7 @@ class _TurnStart(NamedTuple):
         return _listed_for(self.snapshot, self.context)
 
 
-# Of an engine over other tools: what it is over; the snapshot of that, and the one made of it; what makes it.
+# For an engine over other tools: the base engine; its snapshot, and ours; the function that makes ours.
 _Base: TypeAlias = "tuple[Engine, tuple[Snapshot, Snapshot] | None, Callable[[Snapshot], Snapshot]]"
 
 
@@ -193,8 +193,8 @@ class Engine(NoConversation):
         self._failing: list[dict[str, str]] = [{}]
         # Under too much load, every other selection may be whole: that counts from this time on. Monotonic.
         self._overloaded_until = [0.0]
-        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # what `visible` found last
-        self._is_closed = [False]  # in a list too: what `over` made closes with this engine
+        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # the last result of `visible`
+        self._is_closed = [False]  # in a list too: engines made by `over` close with this one
         self._base: _Base | None = None
 
     @property
@@ -271,7 +271,7 @@ class Engine(NoConversation):
         """Releases the catalog of an engine made by `over`. The next use builds it again."""
         assert self._base is not None
         engine, _, follow = self._base
-        self._snapshot = engine.snapshot  # which nobody reads before the tools are followed again
+        self._snapshot = engine.snapshot  # not read before `follow` makes the next one
         self._base, self._visible = (engine, None, follow), None
 
     @property
@@ -310,7 +310,7 @@ class Engine(NoConversation):
         return self._finish(start, reading, failures, conversation, calls)
 
     def preview(self, request: SelectRequest, profile: Profile | None = None) -> Selection:
-        """What `select` would return, without an event, a counter or an observer's call.
+        """The selection that `select` would return, without an event, a count or an observer's call.
 
         profile: decides in place of the engine's own.
         """
@@ -547,7 +547,7 @@ class Engine(NoConversation):
         conversation: Conversation | None,
         calls: Calls | None,
     ) -> Selection:
-        embed_ns = reading.embed_ns  # of the built-in table, which reading embeds with
+        embed_ns = reading.embed_ns  # the built-in table embeds while the message is read
         timings = (
             ("read", start.read_ns - start.start_ns - embed_ns),
             ("embed", time.perf_counter_ns() - start.read_ns + embed_ns),
@@ -568,7 +568,7 @@ class Engine(NoConversation):
             self.telemetry.failed(selection.failures)
         if start.request.strict and selection.failures:
             raise selection.failures[0].error
-        # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
+        # A lasting failure was logged where it was found. It is only in some organisations' selections.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
         if not passing and not self._failing[0]:
             return selection
@@ -667,7 +667,7 @@ def _fill(embedder: Embedder, texts: list[str], vectors: list[Vector | None]) ->
         try:
             vectors[:] = _embed_together(embedder, texts)
             return
-        except Exception:  # one by one, then: what is embedded before the failure stays
+        except Exception:  # one by one, to keep the vectors made before the failure
             pass
     for at, text in enumerate(texts):
         if vectors[at] is None:

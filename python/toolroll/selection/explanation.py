@@ -20,10 +20,10 @@ from toolroll.selection.candidates import Candidates, RerankingResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
-_MOST_NAMES = 50  # in a line of a log
+_MOST_NAMES = 50  # names in a line of a log
 _LONGEST_NAME = 256  # characters of a name in a log
 
-# What a step's reason says about a tool that it kept or brought in. Other reasons say nothing.
+# The words for a tool that a step of this reason kept or brought in. Other reasons have none.
 KEPT = {
     "required": "required by the caller",
     "pass_through": "small catalog, handed on whole",
@@ -44,7 +44,7 @@ _ALWAYS = (KEPT["base"], KEPT["pinned"])
 
 _BROKEN = "broken: seldom shown until it works again"  # its breaker is open
 
-# What it says about a tool that it took out.
+# The words for a tool that a step of this reason removed.
 REMOVED = {
     "status.inactive": "not active",
     "withdrawn": "deleted, or waiting for review",
@@ -71,10 +71,10 @@ REMOVED = {
     "cap.budget": "cut: beyond the token budget",
 }
 
-# What the caller does not learn of a tool: with these it is as if the tool did not exist.
+# Reasons that hide a tool: the caller must not learn that it exists.
 _HIDING = frozenset({"policy.deny", "policy.expired", "failed.closed", "status.inactive", "withdrawn"})
 
-# In a log, the origin of tools by the step that brought them in; of others it is the step's reason.
+# In a log, the origin of tools by the step that brought them in; for other steps, the reason.
 _ORIGINS: Mapping[str, str] = {
     "retrieval.nearest": "retrieved",
     "retrieval.words": "retrieved",
@@ -161,7 +161,7 @@ def _listed_steps(trail: Trail, known: bool) -> list[Candidates]:
 
 
 def scores(trail: Trail, rows: Sequence[int], *, known: bool) -> list[tuple[float | None, ...]]:
-    """For each row, its score after each of `steps`: None if it is not in play, 0 without evidence."""
+    """The scores of each row after each of `steps`: None if it is not in play, 0 without evidence."""
     columns = []
     for one in _listed_steps(trail, known):
         score = dict(zip(one.rows.tolist(), one.scores.tolist(), strict=True))
@@ -185,7 +185,7 @@ def account(trail: Trail, row: int) -> ToolAccount:
     for step in trail.candidates.trail():
         if step.before is None or not step.before.in_play(row):
             if step.in_play(row) and step.before is not None:
-                removed = []  # what took it out before does not matter
+                removed = []  # earlier removals do not count
                 words = _evidence(step, row, tool.toolkit, trail)
                 found |= words
                 if step.reason in KEPT or not words:
@@ -365,7 +365,7 @@ def _removed(trail: Trail) -> Iterator[str]:
     for step in trail.candidates.trail():
         if step.before is None or len(step.before) <= len(step):
             continue
-        removed = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
+        removed = _in_play(step.before) - _in_play(step) - chosen  # tools that came back were not removed
         if removed:
             yield f"{len(removed):>7} removed: {_removal(step.reason)}"
 

@@ -23,7 +23,7 @@ from toolroll.selection.candidates import (
 
 Words: TypeAlias = tuple[tuple[str, str], ...]
 
-# Rows, scores, their terms, what damping took, confidence, whether it is enough, and the leaders.
+# Rows, scores, their terms, the loss by damping, confidence, whether it is enough, and the leaders.
 FoundColumns: TypeAlias = tuple[Rows, Scores, tuple[Scores, ...], Scores, float, bool, Rows]
 
 # Beside the columns: the turn; toolkit → the words that switched it on, of the page and of routes; the marks

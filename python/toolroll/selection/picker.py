@@ -36,15 +36,15 @@ from toolroll.selection.picked_candidates import PickedCandidates, Words
 from toolroll.selection.policy.pages import PageTable
 from toolroll.selection.routes import RouteHits
 
-_DECAY = 0.5  # a turn
-_MOST_ROWS = 256  # of a toolkit: one call says little about so many tools
+_DECAY = 0.5  # the factor for each turn
+_MOST_ROWS = 256  # tools of a toolkit: one call tells little about more
 _NO_WORDS: Words = ()
 _NO_NAMES: tuple[str, ...] = ()
 _NO_HITS: Mapping[str, str] = {}
 _NO_COSINES: Mapping[str, float] = {}
 _NO_MARKS: tuple[MarkHit, ...] = ()
 
-# The name of a step, and its scores for these rows and scores; None leaves them.
+# The name of a step, and its function of rows and scores, which returns new scores or None.
 NamedRerank: TypeAlias = tuple[str, Callable[[Rows, Scores], Scores | None]]
 
 
@@ -114,7 +114,7 @@ class Picker:
         candidates: a set, from which the core selects. reranks: the caller's steps.
         """
         pool, context, text, query = candidates.pool, turn.context, turn.text, turn.query
-        more: dict[str, Any] = {}  # what few turns have
+        more: dict[str, Any] = {}  # arguments that few turns need
         assert pool is not None
         of_page, words, marks = _NO_WORDS, _NO_HITS, _NO_MARKS
         if self.reads_page and pages.mappings and (page := pages.kept(context)) is not None:

@@ -172,7 +172,7 @@ class Pipeline:
         if turn.is_search:
             candidates = self._picked(self.search, candidates, turn, runner, self.steps)
         elif turn.shown is not None and not turn.text:
-            pass  # the model goes on without a message: what it has shown stays
+            pass  # the model continues without a message: its shown tools stay
         elif context.required:
             candidates, _ = runner.run(self.required, candidates, turn)
         elif context.everything:
@@ -260,7 +260,7 @@ class Pipeline:
         try:
             could_forbid = stage.could_forbid(turn)
             return not_public if could_forbid is None else not_public | could_forbid
-        except Exception:  # nothing is known of the stage
+        except Exception:  # the stage cannot tell
             return Bitset.full(len(self.catalog))
 
 

@@ -28,9 +28,9 @@ from toolroll.selection.steps import OwnStep
 
 _log = logging.getLogger("toolroll")
 
-_MOST_WARNINGS = 20  # about one catalog
+_MOST_WARNINGS = 20  # warnings about one catalog
 _LEAST = 1_000  # tools: a smaller catalog is built whole
-_SHARE = 8  # of the tools: where one in so many changes, a whole build takes no longer
+_SHARE = 8  # one tool in this many: if more change, a whole build takes no longer
 
 
 class SavedFinder(Protocol):
@@ -153,7 +153,7 @@ class PipelineBuilder:
         changed = self._staged(with_changes(catalog, changes, rest, embedder, self.options), policy)
         if pipeline.lasting_failures:
             changed = changed.lacking(*pipeline.lasting_failures)
-        return changed.withdrawing(pipeline.withdrawn)  # rows mean what they meant, as names stay
+        return changed.withdrawing(pipeline.withdrawn)  # rows stay the same, since names do
 
     def changes(self, pipeline: Pipeline, definitions: Definitions) -> ToolChanges | None:
         """The changes from a pipeline's tools to these; None if a whole build is as good."""

@@ -20,8 +20,8 @@ LearningRule: TypeAlias = Literal["outcomes", "thompson"]
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 Retrieve: TypeAlias = Literal["tools", "none"]
 
-_GREATEST = 1_000_000  # of a weight or threshold
-_MOST = 1_000_000_000  # of what is counted
+_GREATEST = 1_000_000  # the most for a weight or threshold
+_MOST = 1_000_000_000  # the most for a count
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ _PLAIN = Profile(
 )
 _TOOL2VEC = _PLAIN.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 
-GROUP = "toolroll.profiles"  # of entry points
+GROUP = "toolroll.profiles"  # the group of entry points
 
 PROFILES: Mapping[str, Profile] = {
     "default": _DEFAULT,

@@ -446,7 +446,7 @@ class Selection:
         return explanation.log_lines(self._trail, self.degraded)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `toolroll select --json` prints: plain values, ready for JSON."""
+        """The values that `toolroll select --json` prints, ready for JSON."""
         accounts = [explanation.account(self._trail, row) for row in self.rows.tolist()]
         tokens, confidence = self.tokens, self.confidence
         return {

@@ -54,7 +54,7 @@ class Snapshot:
     coming: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def over(self, pipeline: Pipeline, tool_list: ToolList) -> Snapshot:
-        """The same rules, settings and failures over the tools of one request."""
+        """A snapshot of one request's tools, under the same rules, settings and failures."""
         return replace(self, shared=pipeline, own=_NOBODY, tool_list=tool_list)
 
     def has_rules(self, org: str) -> bool:

@@ -53,7 +53,7 @@ class LatencyHistogram:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a `Toolroll` has counted in this process since it was made, or since the fork.
+    """The counts of a `Toolroll` in this process, since its creation or since the fork.
 
     Totals are exact with any number of threads, and never decrease. Between the reads of two totals, a
     selection may be counted.

@@ -39,17 +39,17 @@ from toolroll.selection.stages.visibility import Visibility
 
 _log = logging.getLogger("toolroll")
 
-MOST_LISTS = 256  # that are kept
-MOST_BYTES = 256 << 20  # of memory for them, by estimate
+MOST_LISTS = 256  # lists that are kept
+MOST_BYTES = 256 << 20  # bytes of memory for them, estimated
 MOST_TOOLS = 4_096  # read tools that are kept for lists which share them
-MOST_TOOL_BYTES = 16 << 20  # of their content
-MOST_VECTORS = 2 * MOST_TOOLS  # of their texts
+MOST_TOOL_BYTES = 16 << 20  # bytes of their content
+MOST_VECTORS = 2 * MOST_TOOLS  # vectors of their texts
 
 _ALIKE = 4  # lists of one length, first and last item that are kept
-_COMPARED = 4_096  # bytes of a list of known objects that are compared with what was read: some 5 µs
+_COMPARED = 4_096  # bytes of a known list to compare with its copy in each call: some 5 µs
 _LONG_TEXT = 256  # characters, from which on a digest stands for a text
-_BYTES_PER_TOOL = 6_000  # of a kept list, beside its texts
-_BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the indexes
+_BYTES_PER_TOOL = 6_000  # bytes of memory for each tool of a kept list, beside its texts
+_BYTES_PER_BYTE = 8  # bytes of memory for each byte of text: copy, tool and indexes
 _NO_RULES = EffectivePolicy()
 
 
@@ -174,7 +174,7 @@ class ToolLists:
         self._requests: dict[tuple[int, int, int], _ListRequest] = {}
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
         self._tool_bytes = 0
-        self._base: Snapshot | None = None  # of the last call
+        self._base: Snapshot | None = None  # the base of the last call
         self._clock = count(1)
         self._has_vectors = True
 
@@ -235,7 +235,7 @@ class ToolLists:
         if known.last is not None:
             self._requests.pop(known.last.key, None)
         known.last = self._requests[key] = request
-        if len(self._requests) > 2 * self._most:  # two threads have left something behind
+        if len(self._requests) > 2 * self._most:  # after a race of two threads
             self._requests = {}
         return request
 
@@ -261,7 +261,7 @@ class ToolLists:
             if self._has_vectors:  # once, and not for each request until the embedder answers
                 _log.warning("tools of requests: without vectors until the embedder answers: %s", error)
         self._has_vectors = is_whole
-        # What a stranger says makes no tool public: `ListedVisibility` decides what is shown without rules.
+        # A stranger's list makes no tool public: `ListedVisibility` decides which tools are shown.
         catalog = replace(pipeline.catalog, not_public=Bitset.empty(len(pipeline.catalog)))
         pipeline, names = replace(pipeline, catalog=catalog), catalog.names
         others: list[Labels] = []

@@ -12,7 +12,7 @@ from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.selection.visible import VisibleTools
 
-_NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a sentence
+_NEAR_AMONG = 5_000  # names to compare a misspelt one with; bounds the time of a sentence
 
 _LISTED = 10  # toolkits in a sentence, and sentences about the tools of one argument
 

@@ -23,7 +23,7 @@ LONGEST = 400  # characters of a description, until each tool has so many
 _SENTENCE = 90
 _LONGEST_WORD = 16  # characters of a token at the most, about
 _BREAK = 1.5  # tokens of a line break and of rounding
-_NAMES = 0.6  # of the room is for names alone, the rest for what the tools do
+_NAMES = 0.6  # the share of the budget for names; the rest is for descriptions
 _MORE = "- … and {} more: search for them"
 _OTHERS = "- … and {} toolkits more"
 

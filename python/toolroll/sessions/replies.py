@@ -18,7 +18,7 @@ from toolroll.model.identity import canonical_json, object_schema
 from toolroll.model.tools import Tool
 
 _LONGEST_NAME = 80  # characters of a name that a reply repeats
-_MOST_NAMES = 64  # that are said at once
+_MOST_NAMES = 64  # names in one reply
 _LONGEST_TEXT = 600  # characters of a description
 _LONGEST_PARAMETERS = 8_000  # characters of a schema
 _ESSAY = {"description": "Too long to be shown here: load the tool to see them.", "type": "object"}

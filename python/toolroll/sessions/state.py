@@ -17,7 +17,7 @@ from toolroll.model.conversation import Conversation, Retention
 from toolroll.model.errors import Failure, InvalidInput
 from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 
-MOST_BYTES = 64 * 1024  # of a packed state
+MOST_BYTES = 64 * 1024  # the limit for a packed state
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -169,7 +169,7 @@ class SelectedTurn:
         return ConversationState(kept, turns)
 
 
-_MOST_CHANGES = 256  # that wait to be written
+_MOST_CHANGES = 256  # changes that wait for a write
 
 
 class LiveConversation:

@@ -16,7 +16,7 @@ from toolroll.selection.calls import DeliveryRecord
 from toolroll.selection.exposure import packed
 from toolroll.selection.selection import Selection
 
-MOST_RECORDS = 6  # of one conversation: a turn's selection, or its last searches
+MOST_RECORDS = 6  # records of one conversation: a turn's selection, or its last searches
 MOST_SHOWN = 1_024  # tools in a record; beyond, the conversation's list is the better record
 _LONGEST = 4_096  # characters of a text
 

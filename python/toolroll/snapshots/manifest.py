@@ -17,7 +17,7 @@ from toolroll._version import __version__
 from toolroll.model.errors import Denied, InvalidInput, quoted
 from toolroll.snapshots.keys import PublicKey, SigningKey, verify
 
-FORMAT = 1  # of manifests; one of another number is refused before anything in it is read
+FORMAT = 1  # the version of manifests; another one is refused before anything else is read
 LONGEST = 100_000  # bytes of a manifest's object
 _SHA = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")

@@ -40,7 +40,7 @@ except ImportError:  # Windows: each process fetches for itself
 _log = logging.getLogger("toolroll")
 _BLOCK = 4 << 20
 _KEPT = 2  # copies of one name: the one in use, and the one before, which others may just open
-_ATTEMPTS = 3  # where the catalog is pruned between the manifest and the fetch
+_ATTEMPTS = 3  # fetches, if catalogs are pruned after their manifests were read
 
 _BAD_S = 600.0  # until a catalog with a wrong digest is fetched again
 
@@ -238,7 +238,7 @@ class PublishedCatalogs:
                 f"cache {os.fspath(self.folder)!r:.300}: cannot be written: {error}"
             ) from error
         with lock:
-            deadline = time.monotonic() + self.timeout_s / 2  # a fetch that hangs holds up nobody for longer
+            deadline = time.monotonic() + self.timeout_s / 2  # the limit of a wait for a fetch that hangs
             while fcntl is not None and time.monotonic() < deadline:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

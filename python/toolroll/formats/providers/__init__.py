@@ -35,7 +35,7 @@ __all__ = [
     "provider_of",
 ]
 
-GROUP = "toolroll.providers"  # of entry points
+GROUP = "toolroll.providers"  # the group of entry points
 
 PROVIDERS: Mapping[str, Provider] = {
     provider.name: provider for provider in (OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, MCP)

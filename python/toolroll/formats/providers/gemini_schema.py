@@ -23,7 +23,7 @@ from toolroll.formats.providers.references import (
 )
 from toolroll.model.errors import quoted
 
-MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
+MAX_NODES = 2_000  # schemas in a translation; a few definitions that use each other can grow without bound
 MAX_DEPTH = 32
 
 _TYPES = ("object", "array", "string", "number", "integer", "boolean")

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from toolroll.model.errors import quoted
 
-MOST_STEPS = 100_000  # of one conversion: keys and values read, however often references lead to them
+MOST_STEPS = 100_000  # keys and values read in one conversion, each time that a reference leads to them
 
 
 class TooLargeError(Exception):
@@ -49,8 +49,8 @@ STRUCTURE = frozenset(
     ]
 )
 
-_MOST_PARTS = 100  # of one allOf, or of alternatives at the root
-_MOST_VALUES = 1_000  # of enumerations that are united, which compares them in pairs
+_MOST_PARTS = 100  # schemas in one allOf, or alternatives at the root
+_MOST_VALUES = 1_000  # values of united enumerations, which are compared in pairs
 _MOST_STEPS = 16  # from one reference to the next
 _NOT_AT_THE_ROOT = ("enum", "not", "const")
 _MARKS = ("title", "description", "default", "examples", "deprecated", "$comment")

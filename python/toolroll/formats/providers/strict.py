@@ -27,10 +27,10 @@ from toolroll.model.errors import quoted
 
 MOST_LEVELS = 10  # objects within objects
 MOST_PROPERTIES = 5_000
-MOST_VALUES = 1_000  # of all enumerations
-MOST_CHARACTERS = 120_000  # of all names and values together
+MOST_VALUES = 1_000  # values of all enumerations
+MOST_CHARACTERS = 120_000  # characters of all names and values together
 _MOST_NODES = 20_000
-_MOST_DEPTH = 80  # of the walk itself
+_MOST_DEPTH = 80  # the depth of the walk
 
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _KEPT: Mapping[str, tuple[str, ...]] = {

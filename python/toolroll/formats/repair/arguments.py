@@ -221,7 +221,7 @@ class _Repair:
         # validator keeps schema and value alive, so that no other object gets their ids.
         key = (id(schema), id(value), path, kept)
         if (known := self._cache.get(key)) is None:
-            self._cache[key] = value, []  # where a reference leads back here without a value in between
+            self._cache[key] = value, []  # the result for a circular reference
             made = len(self.changes)
             after = self._repair_parts(value, schema, path, kept)
             self._cache[key] = after, self.changes[made:]

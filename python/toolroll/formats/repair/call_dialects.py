@@ -119,7 +119,7 @@ def _invoked(scan: Scan, match: re.Match[str]) -> ScanMatch:
         arguments: dict[str, Any] = {}
         at = invoke.end()
         while (parameter := _INVOKED.match(scan.text, at)) is not None:
-            tag = parameter.group().strip()[1:].split()[0]  # with its namespace
+            tag = parameter.group().strip()[1:].split()[0]  # the tag's name with its namespace
             value, at = _value(scan, parameter.end(), f"</{tag}>", ("<invoke", "</invoke>"))
             arguments[parameter.group(1)] = value
         at = _skipped(_INVOKE_END, scan, at)

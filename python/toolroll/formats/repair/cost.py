@@ -18,7 +18,7 @@ from toolroll.model.errors import InvalidInput, quoted
 
 _log = logging.getLogger(__name__)
 
-BUCKETS = 60  # of a minute each
+BUCKETS = 60  # buckets of one minute
 _AHEAD = 24 * 60  # minutes by which the clocks of two machines may differ
 MAX_COUNT = 10**15  # tokens of a call, and of a minute; higher sums stay there
 MAX_LIMIT = 1e30

@@ -81,7 +81,7 @@ NO_ANSWER = (INNER - {"turned"}) | _words(
     unsaved used wanted
     """
 )
-THING = re.compile(  # what programs keep, as the object of a verb of MAKING
+THING = re.compile(  # things that programs keep, as objects of a verb of MAKING
     r"\b(?:events?|meetings?|reminders?|appointments?|tasks?|tickets?|orders?|address(?:es)?|accounts?"
     r"|backups?|photos?|files?|folders?|documents?|branch(?:es)?|buckets?|users?|contacts?|playlists?|songs?"
     r"|alarms?|timers?|limits?|passwords?|pins?|cards?|deadlines?|due date|dates?|reservations?|bookings?"

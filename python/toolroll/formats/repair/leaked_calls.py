@@ -20,7 +20,7 @@ from toolroll.model.tools import Tool
 
 __all__ = ["Call", "RecoveryResult", "recover"]
 
-MAX_BLOCKS = 1_000  # of calls in one reply; the rest stays text
+MAX_BLOCKS = 1_000  # blocks of calls in one reply; the rest stays text
 
 _OWN_FENCES = frozenset(
     {"tool_call", "tool_calls", "tool_code", "tool_use", "function_call", "function_calls"}

@@ -29,8 +29,8 @@ _WRAPPERS = ("function", "function_call", "tool_call", "tool_use", "functionCall
 _EXTRAS = frozenset({"id", "type", "index", "call_id", "tool_call_id", "toolUseId"})
 _MAX_REPLACED = 64  # names in one text that are compared with the hashes of all tools
 _SEPARATORS_IN_NAMES = str.maketrans("", "", "_-. ")
-_MAX_CALLS = 64  # of one block
-_MAX_MARKS = 64  # that are looked for in one text: namespaces make as many as there are tags
+_MAX_CALLS = 64  # calls in one block
+_MAX_MARKS = 64  # marks searched in one text; with namespaces, each tag is another mark
 
 
 class Call(NamedTuple):
@@ -237,7 +237,7 @@ def _is_schema(arguments: Mapping[str, Any]) -> bool:
     return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)
 
 
-MAX_DEPTH = 32  # of lists and dictionaries within each other
+MAX_DEPTH = 32  # nested lists and dictionaries
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,9}")
 _SPACE = re.compile(r"\s*")

@@ -15,8 +15,8 @@ from toolroll.formats.providers.references import resolve
 from toolroll.model.errors import InvalidInput
 
 MAX_STEPS = 100_000  # checks of a value by a schema; about half a second
-MAX_DEPTH = 200  # of schemas within schemas, followed references among them
-MAX_PARTS = 100  # of one schema: itself, what it refers to, and its allOf
+MAX_DEPTH = 200  # nested schemas, including followed references
+MAX_PARTS = 100  # schemas that must hold together: one, the target of its reference, and its allOf
 
 Schema = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ class Validator:
         if self._depth >= MAX_DEPTH:
             raise InvalidInput(f"arguments: they or their schema are nested deeper than {MAX_DEPTH} levels")
         self._alive += (schema, value)
-        self._known[key] = True  # where a reference leads back here without a value in between
+        self._known[key] = True  # the result for a circular reference
         self._depth += 1
         try:
             known = self._known[key] = self._holds(value, schema)

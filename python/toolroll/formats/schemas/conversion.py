@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LEAVES = frozenset({str, int, float, bool, type(None)})
-_MOST_LEVELS = 140  # of dictionaries and lists: 64 objects within objects, and some
+_MOST_LEVELS = 140  # nested dictionaries and lists: 64 nested objects, and some more
 _MOST_LOGGED = 1_000  # tools and providers whose failure is remembered as logged
 
 _logged: set[tuple[str, str]] = set()

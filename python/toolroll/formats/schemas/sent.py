@@ -21,11 +21,11 @@ from toolroll.model.tools import Tool
 
 _MOST_BYTES = (
     8 << 20
-)  # of the JSON in one of the two generations of a cache; the dictionaries are about twice that
+)  # bytes of JSON in one of the cache's two generations; the dictionaries take about twice as much
 _AT_ONCE = 500  # tools that are copied before another thread may have the interpreter
 _UNKNOWN_BYTES = 4_096  # for a tool that cannot be written as JSON
 
-_NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `SentTool`
+_NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # fields of a `SentTool`
 
 
 class SentTool(NamedTuple):
@@ -237,7 +237,9 @@ class _Cache:
         if found is None:
             found = self._old.get(key, _NOTHING).get(id(tool)) or _made(tool, provider, form, is_deferred)
             self.has_replaced = self.has_replaced or found.name != tool.name
-            found = new.setdefault(id(tool), found)  # of two threads the first: no entry is ever replaced
+            found = new.setdefault(
+                id(tool), found
+            )  # the first of two threads wins: no entry is ever replaced
             self._bytes += _UNKNOWN_BYTES if found.text is None else len(found.text)
             if self._bytes > self._most:
                 self._new, self._old, self._bytes = {}, self._new, 0

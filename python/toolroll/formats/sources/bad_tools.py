@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 OnBadTool = Literal["refuse", "skip"]
 
-_MOST_REPAIRS = 12  # of one tool
+_MOST_REPAIRS = 12  # repairs of one tool
 _MOST_LOGGED = 5
 _MOST_LINES = 20  # errors whose line is looked up: each reads the file again
 _MOST_PROPERTIES = 500

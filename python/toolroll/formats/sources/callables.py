@@ -30,7 +30,7 @@ from toolroll.model.tools import Tool
 
 Schema = dict[str, Any]
 
-_MAX_DEPTH = 8  # of nested types: a dataclass that contains itself twice gives 2^8 copies
+_MAX_DEPTH = 8  # nested types; a dataclass that contains itself twice gives 2^8 copies
 
 
 def read_callable(function: Callable[..., Any]) -> Tool:

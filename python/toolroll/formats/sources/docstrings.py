@@ -10,7 +10,9 @@ import re
 from inspect import cleandoc
 
 _GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Other Parameters|Attributes):\s*$")
-_HEADING = re.compile(r"[A-Z][A-Za-z ]{2,30}:\s*$")  # of any Google section: Returns, Raises, Example...
+_HEADING = re.compile(
+    r"[A-Z][A-Za-z ]{2,30}:\s*$"
+)  # the heading of any Google section: Returns, Raises, Example...
 _GOOGLE_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 _NUMPY = re.compile(r"(Parameters|Other Parameters|Attributes)\s*$")
 _UNDERLINE = re.compile(r"-{3,}\s*$")

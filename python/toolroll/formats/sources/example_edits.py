@@ -80,7 +80,7 @@ def _edited_line(line: str, file: str, number: int, missing: dict[str, list[str]
     try:
         value = strict_json.parse(line, file, number)
     except InvalidDefinition:
-        return line  # whoever reads the file decides whether that is an error
+        return line  # the reader of the file decides whether that is an error
     # A plain definition may call its schema as MCP does; in a group that is MCP's own form.
     items = _tools_in([value], ()) if not _is_named(value) else iter([((0,), value)])
     return _edited(line, ((path[1:], item) for path, item in items), missing)

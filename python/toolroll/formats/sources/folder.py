@@ -107,8 +107,8 @@ class _Part:
     text: str
     definitions: Definitions
     tools_key: str = ""  # "tasks" or "tools" in a toolkit file, "" in a file of lines or a bare list
-    lines: list[int] = field(default_factory=list)  # of each tool, in a file of lines
-    is_answer: bool = False  # of a server
+    lines: list[int] = field(default_factory=list)  # the line of each tool, in a file of lines
+    is_answer: bool = False  # whether it is a server's answer
     skips: bool = False
 
     def line_of_tool(self, i: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from toolroll.formats.sources.hosted import snake_case
 from toolroll.formats.sources.lenient import name_in
 
-_MOST_VALUES = 2_000  # of an item that is no function; one with more cannot be read
+_MOST_VALUES = 2_000  # values in an item that is no function; an item with more cannot be read
 _LONGEST = 256  # characters of a name
 _VERSION = re.compile(r"(?:_preview|_\d{6,8}|_\d{4}_\d\d_\d\d)+\Z")
 _BETWEEN = re.compile(r"[\W_]+")

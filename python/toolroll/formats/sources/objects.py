@@ -33,7 +33,7 @@ def described(item: object) -> Described | None:
             found = read(item)
         except FieldError:
             raise
-        except Exception as error:  # of the framework, such as a type without a schema
+        except Exception as error:  # an error of the framework, such as a type without a schema
             raise FieldError(f"is a {type(item).__name__} whose schema cannot be read: {error}") from error
         if found is not None:
             return found

@@ -72,7 +72,9 @@ _EXECUTION: dict[str, Field] = {
     "execution_type": ("execution_type", fields.text_or_null),
     "execution_config": ("execution_config", _object),
 }
-_STRICT: dict[str, Callable[[Any], Any]] = {  # of MCP's fields, which other readers take as absent
+_STRICT: dict[
+    str, Callable[[Any], Any]
+] = {  # readers of MCP's fields that raise where other readers see a missing value
     "returns": fields.schema,
     "annotations": _object,
     "icons": _icons,

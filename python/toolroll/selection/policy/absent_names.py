@@ -16,7 +16,7 @@ from toolroll.model.tools import Definitions
 _log = logging.getLogger("toolroll")
 
 _NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a warning
-_MOST_WARNINGS = 20  # of one catalog
+_MOST_WARNINGS = 20  # warnings about one catalog
 
 
 class AbsentNames:

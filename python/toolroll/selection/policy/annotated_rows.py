@@ -42,7 +42,7 @@ class AnnotatedRows:
         return cls(size, tools, below if is_below else None)
 
     def truths(self, row: int, asked: Iterable[Annotated]) -> dict[Annotated, bool | None]:
-        """For each comparison, whether it is true of one tool; None for unknown."""
+        """Comparison → whether it is true of this tool; None for unknown."""
         hints = self.tools[row].hints if row < len(self.tools) else {}
         return {one: one.holds(hints) for one in asked}
 

@@ -205,9 +205,10 @@ def of_tool(condition: Condition, truths: Mapping[Annotated, bool | None]) -> Co
 
 
 def of_some_tool(condition: Condition) -> Condition:
-    """Whether the condition could be true of some tool: each comparison with an annotation may help it.
+    """A condition on contexts alone, which may hold wherever the condition holds for some tool.
 
-    If the result is not true in a context, the condition is true of no tool in that context.
+    Each comparison with an annotation is replaced by the value that helps. If the result is not true in a
+    context, the condition is true of no tool there.
     """
     return _replaced(condition, lambda _, helps: Constant(helps), True)
 

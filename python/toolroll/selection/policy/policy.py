@@ -51,7 +51,7 @@ from toolroll.selection.policy.rule_checks import check_fields, condition_of, ti
 LevelName: TypeAlias = Literal["platform", "organisation", ""]
 
 _REMEMBERED = 4096  # callers whose answer is kept; forgotten all at once when there are more
-_REMEMBERED_BYTES = 4 << 20  # of their sets of rows: many callers share one
+_REMEMBERED_BYTES = 4 << 20  # bytes of their sets of rows; many callers share one
 _SHOWN = 200  # characters of a condition in a sentence
 _LISTED = 3  # rules without effect in a sentence
 
@@ -114,7 +114,7 @@ def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
 class _Level:
     """The platform's rules, or one organisation's.
 
-    Without `rows` and `asked` they have no catalog yet: many catalogs share them.
+    Rules without `rows` and `asked` are not applied to a catalog yet, so many catalogs share them.
 
     Attributes:
         rules: highest priority first, at equal priority deny before allow.
@@ -438,7 +438,7 @@ class Policy:
     def _judge(self, name: LevelName, level: _Level, tool: str, row: int, facts: Facts) -> Verdict:
         naming: list[tuple[Rule, frozenset[str]]] = []
         idle: list[tuple[Rule, frozenset[str]]] = []  # they name it, and their conditions do not hold
-        allows: list[tuple[Rule, frozenset[str]]] = []  # with what of the tool it would have to know
+        allows: list[tuple[Rule, frozenset[str]]] = []  # and the unknown annotations of the tool
         for rule, place in zip(level.rules, level.places, strict=True):
             written = level.conditions[place]
             condition = of_tool(written, self.tools.truths(row, level.asked[place]))
@@ -496,7 +496,7 @@ def _owner(rule: Rule, level: LevelName) -> str:
 
 def _shown(rule: Rule) -> str:
     condition = json.dumps(rule.condition, ensure_ascii=False, default=dict)
-    condition = condition.encode("utf-8", "replace").decode()  # can be printed, whatever it compares with
+    condition = condition.encode("utf-8", "replace").decode()  # printable, with any value
     if len(condition) > _SHOWN:
         condition = condition[: _SHOWN - 1] + "…"
     return condition
@@ -512,7 +512,7 @@ def _unsaid(unknown: frozenset[str]) -> str:
 
 
 def _attributes(levels: Mapping[str, _Level], has_gates: bool) -> dict[str, tuple[str, ...] | None]:
-    """For each organisation, the attributes that the rules for its contexts read."""
+    """Organisation → the attributes that the rules for its contexts read."""
     platform = levels.get("", _NO_RULES)
     reads = platform.reads | ({"tier"} if has_gates else set())
     shared = tuple(sorted(reads)) if platform.rules or has_gates else None

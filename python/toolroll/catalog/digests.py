@@ -33,7 +33,7 @@ class TextDigests:
 
     @classmethod
     def of(cls, texts: Iterable[tuple[str, ...]], digest: Callable[[str], int]) -> TextDigests:
-        """digest: 64 bits of a text."""
+        """digest: returns 64 bits for a text."""
         counts, digests = [0], []
         for some in texts:
             counts.append(len(some))

@@ -1,8 +1,8 @@
-r"""Recognises most messages that no pattern matches without asking RE2.
+r"""Finds out without RE2, for most messages, that no pattern matches.
 
-RE2's binding releases the interpreter for every call, however short. Another Python thread that takes it
-keeps it for the switch interval of 5 ms, fifty times as long as a selection takes. So a few short expressions
-of the standard library are searched for first. A text must contain each of them for the pattern to match:
+RE2's binding releases the interpreter lock for every call. Another Python thread that takes the lock keeps it
+for the switch interval of 5 ms, fifty times as long as a selection takes. So a few short expressions of the
+standard library are searched for first. A text must contain each of them for the pattern to match:
 `\bs\d{1,2}e\d+\b` needs `s\d{1,2}e\d`. They have no unbounded repeat and few ways to match at one place, so
 their time is linear in the text, as RE2's is.
 """

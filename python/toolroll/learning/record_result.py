@@ -30,8 +30,8 @@ class RecordResult:
     Attributes:
         counted: the number of tools with a new outcome; 0 for a repetition.
         org: the organisation of the selection.
-        pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter's outcomes
-            for the tool are used up for today; only the detection of broken tools reads more) or "reporters"
+        pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter has used up
+            today's outcomes for the tool; only the detection of broken tools still reads them) or "reporters"
             (the estimate moves once two users have reported, and sinks once four have reported failures).
             Over a registry, only this process's own knowledge counts, and the quota is not known.
     """

@@ -274,8 +274,7 @@ class Session:
 
         Returns:
             Loaded tools that were idle for too long. They lose their place in the next turn. A list that
-            keeps
-            earlier tools drops them with its next batch.
+            keeps earlier tools drops them with its next batch.
 
         Raises:
             StoreUnavailable: as `record` over a registry.

@@ -27,11 +27,11 @@ NEWEST = "newest.json"
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The objects of one name.
+    """The published catalogs of one name, and their manifests.
 
     Attributes:
-        location: of all names.
-        name: of these catalogs.
+        location: the folder of all names.
+        name: the name of these catalogs.
         trusted: keys whose signatures count; None reads manifests without verifying them, to list or prune.
     """
 

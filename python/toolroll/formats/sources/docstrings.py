@@ -1,7 +1,7 @@
 """Reads the description of a function and of each parameter from a docstring.
 
-Three styles are recognised by their headings: Google (``Args:``), numpy (``Profile``
-underlined) and Sphinx (``:param x:``). Text in none of these styles is all description.
+Three styles are recognised by their headings: Google (``Args:``), numpy (``Parameters`` underlined) and
+Sphinx (``:param x:``). Text in none of these styles is all description.
 """
 
 from __future__ import annotations

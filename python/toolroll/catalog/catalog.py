@@ -109,7 +109,7 @@ class Catalog:
         below: toolkit → rows of its tools and of its descendants' tools, ascending, without members: rules,
             settings and pages read this.
         indexes: for retrieval; of a stacked catalog the shared part's, see `retriever`.
-        parts: of a stacked catalog, the shared one and the own part, which is not complete alone.
+        parts: the shared catalog and the own part of a stacked catalog; the own part is not complete alone.
         samples: texts that tell how the tools compete.
         routes: compiled keywords and patterns; a hit selects members, too.
         marks: the tools for each kind of mark and each service.
@@ -365,7 +365,7 @@ class Catalog:
         return len(visible) == len(self) or self._has_word(word, visible)
 
     def _has_word(self, word: str, rows: Bitset) -> bool:
-        """Whether the texts of one of these tools, or a keyword that switches it on, have the word."""
+        """Whether the texts of one of these tools, or a keyword that activates it, have the word."""
         if self.routes.has_word(word, rows):
             return True
         if self.parts is None:

@@ -45,7 +45,7 @@ class MarkTable:
     Attributes:
         rows: meaning → the rows whose name or toolkit has one of its words, ascending; empty if there are
             many.
-        shared: of a stacked catalog, the table of the shared part.
+        shared: the table of a stacked catalog's shared part.
         behind: the number of rows of the shared part.
     """
 

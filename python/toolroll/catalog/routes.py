@@ -30,7 +30,7 @@ class RouteTable:
         rows: toolkit → its rows, its descendants' rows and their members, ascending.
         size: rows in the catalog.
         definitions: the routes as they were written.
-        shared: of a stacked catalog, the shared part's routes, which come first; `rows` has their
+        shared: the routes of a stacked catalog's shared part, which come first; `rows` has their
             toolkits, too.
         prefilter: tells which texts the patterns may match; None if all may.
     """

@@ -21,7 +21,7 @@ class Switches:
         size: rows in the catalog, including the shared part's.
         needs: toolkit's settings keys → own rows that depend on them, including its descendants'.
         keys: every key that some toolkit reads.
-        shared: of a stacked catalog, the switches of the shared part, with their own cache.
+        shared: the switches of a stacked catalog's shared part, with their own cache.
     """
 
     size: int

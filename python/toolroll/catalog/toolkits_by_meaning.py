@@ -21,7 +21,7 @@ class ToolkitIndex:
 
     Attributes:
         names: of the toolkits, by row.
-        shared: of a stacked catalog, the toolkits of the shared part.
+        shared: the index of a stacked catalog's shared part.
     """
 
     names: tuple[str, ...]

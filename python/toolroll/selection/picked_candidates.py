@@ -26,7 +26,7 @@ Words: TypeAlias = tuple[tuple[str, str], ...]
 # Rows, scores, their terms, the loss by damping, confidence, whether it is enough, and the leaders.
 FoundColumns: TypeAlias = tuple[Rows, Scores, tuple[Scores, ...], Scores, float, bool, Rows]
 
-# Beside the columns: the turn; toolkit → the words that switched it on, of the page and of routes; the marks
+# Beside the columns: the turn; toolkit → the words that activated it, of the page and of routes; the marks
 # in the message; whether evidence is damped; how often the last place explores; names of the caller's steps.
 Said: TypeAlias = tuple[Turn, Words, Mapping[str, str], Sequence[MarkHit], bool, float, tuple[str, ...]]
 

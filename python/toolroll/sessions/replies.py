@@ -45,7 +45,7 @@ class Answer:
         text: the result for the model; "" if there is a call to run.
         tools: the tools that were loaded, unloaded or found.
         unknown: names that match no tool of this caller.
-        call: the call to run now; its result is the result for the model.
+        call: the call that the caller must run, and whose result the model gets.
         is_error: whether nothing was done.
     """
 

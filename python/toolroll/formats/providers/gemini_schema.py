@@ -259,7 +259,7 @@ def _is_null(schema: Any) -> bool:
 
 
 def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The keywords of a schema with several types that concern one of the types."""
+    """The schema of several types, with only the keywords for this type."""
     foreign = set()
     if kind != "object":
         foreign |= {"properties", "required", "additionalProperties"}

@@ -127,6 +127,6 @@ def is_system(message: Message) -> bool:
 
 
 def check_count(name: str, value: object) -> None:
-    """Raises InvalidInput unless it is a whole number of at least 0."""
+    """Raises InvalidInput unless the value is a whole number of at least 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInput(f"{name} is {quoted(value)}, must be a whole number, 0 or more")

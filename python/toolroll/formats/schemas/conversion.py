@@ -73,7 +73,7 @@ class Converted(NamedTuple):
     """A tool in a provider's form.
 
     Attributes:
-        made: may be the tool's own `original`.
+        made: the definition, which may be the tool's own `original`.
         copy: a copy of `made` in new dictionaries and lists; values of other classes are shared.
         text: `made` as compact JSON in UTF-8; None if it holds an object that JSON does not have.
         problem: why the parameters could not be converted; "" if they were.

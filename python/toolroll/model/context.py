@@ -127,7 +127,7 @@ class Turn:
         tool_list: the tools that came with the request, if the catalog is made of these.
         public_only: whether the policy is too old to show any other tools than public ones.
         taken: the core's reading, in an engine's turn; a changed turn has none.
-        reading: `taken`, for as long as it applies.
+        reading: the value of `taken`.
     """
 
     text: str

@@ -104,7 +104,8 @@ class Profile:
         services: the gain of a service's tools if the message names the service.
         marks: the gain of tools for a mark of the message, such as a file ending or a ticket key; half of
             it if the message has several clauses.
-        no_hit: toolkits that count as hit if the message hits none. None: all tools stay, in their order.
+        no_hit: toolkits that count as hit if the message hits none. None: "narrow" keeps all tools, and
+            "fill" adds none.
         keyword_mode: how keywords match, unless their author says: "substring", "word" or "prefix"; None
             for the mode that suits their script.
         spelling: whether misspelt words of a message are corrected first.

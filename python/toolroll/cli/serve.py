@@ -57,6 +57,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
     the file. docs/service.md lists the settings.
     """
     try:
+        from toolroll.selection.environment_names import warn_of_service_names
         from toolroll.server.serving import problems_with, serve
         from toolroll.server.setting_sources import SettingSources
     except ModuleNotFoundError as error:
@@ -70,6 +71,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
         return _serve_demonstration({"grace_s": grace, **options})
     sources = SettingSources.read(config, grace_s=grace, **options)
     settings = sources.settings()
+    warn_of_service_names({*sources.options, *sources.environment, *sources.in_file})
     if check:
         problems = [*problems_with(settings, sources)]
         for problem in problems:

@@ -18,8 +18,8 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.front.configuration_errors import InvalidConfiguration, nearest, one_of, told, written
-from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.front.configuration_errors import InvalidConfiguration, one_of, told, written
+from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.settings import ServerSettings
 

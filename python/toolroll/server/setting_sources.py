@@ -82,6 +82,11 @@ class SettingSources:
         text, values = ("", {}) if file is None else _read(file)
         return cls(given, variables, "" if file is None else str(file), text, values)
 
+    @property
+    def set_names(self) -> set[str]:
+        """The settings that one of the sources sets."""
+        return {*self.options, *self.environment, *self.in_file}
+
     def settings(self) -> ServerSettings:
         """The settings.
 

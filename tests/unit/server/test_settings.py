@@ -244,3 +244,11 @@ def test_variables_of_other_commands_are_told_unless_the_setting_is_set(tmp_path
     assert caplog.messages == [
         "environment variable TOOLROLL_EMBEDDER: is not read by the service; set TOOLROLL_SERVER_EMBEDDER"
     ]
+
+
+def test_the_service_reads_the_variable_that_the_example_of_an_embedder_sets(monkeypatch):
+    page = Path(__file__).parents[3] / "examples" / "embedder" / "README.md"
+    (line,) = [line for line in page.read_text("utf-8").splitlines() if "toolroll serve" in line]
+    name, _, value = line.split()[0].partition("=")
+    monkeypatch.setenv(name, value)
+    assert read_settings(catalog="sqlite:///tools.db").embedder == value == "trigrams:1024"

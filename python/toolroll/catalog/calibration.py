@@ -27,7 +27,7 @@ from toolroll.catalog.searches import each_found
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.model.arrays import NO_SCORES, Part, Rows, Scores
-from toolroll.model.embedder import Embedder
+from toolroll.model.embedder import Embedder, query_vectors_of
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
 MOST_TOOLS = 5_000  # tools in a calibration set; more take longer and give the same
@@ -145,13 +145,11 @@ def message_of(text: str, vector: Scores | None, embedder: Embedder | None) -> M
     """A held-out message as a turn. Clauses are embedded if that is instant."""
     is_english = embedder is not None and embedder.is_english
     is_instant = embedder is None or embedder.is_instant
-    pieces = [
-        (piece, None if embedder is None else embedder.embed_query(piece))
-        for piece in (clauses_of(text) if is_instant else ())
-    ]
+    clauses = clauses_of(text) if is_instant else []
+    vectors = [None] * len(clauses) if embedder is None else query_vectors_of(embedder, clauses)
     parts: list[Part] = [
         (part, vector, latin_share(part) if is_english else 1.0, 1.0)
-        for part, vector in [(text, vector), *pieces]
+        for part, vector in [(text, vector), *zip(clauses, vectors, strict=True)]
     ]
     return parts[0], tuple(parts[1:])
 

@@ -43,7 +43,8 @@ class MarkTable:
     """The tools for each meaning, which is a kind of mark, an ending of a file or a service.
 
     Attributes:
-        rows: meaning → the rows whose name or toolkit has one of its words, ascending. A long list is ignored.
+        rows: meaning → the rows whose name or toolkit has one of its words, ascending. A long
+            list is ignored.
         shared: the table of a stacked catalog's shared part.
         behind: the number of rows of the shared part.
     """

@@ -196,11 +196,12 @@ def _registry(url: str) -> str:
 
 def _embedder(name: str) -> str:
     from toolroll.embedders import named
+    from toolroll.model.embedder import vectors_of
 
     embedder = named.embedder(name)
     if embedder is None:
         return "none"
-    return f"{name}: {embedder.embed(['hello']).shape[1]} dimensions"
+    return f"{name}: {vectors_of(embedder, ['hello']).shape[1]} dimensions"
 
 
 def _outbox(url: str, file: str) -> str:

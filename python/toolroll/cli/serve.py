@@ -57,6 +57,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
     the file. docs/service.md lists the settings.
     """
     try:
+        from toolroll.selection.environment_names import warn_of_service_names
         from toolroll.server.serving import problems_with, serve
         from toolroll.server.setting_sources import SettingSources
     except ModuleNotFoundError as error:
@@ -70,6 +71,7 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
         return _serve_demonstration({"grace_s": grace, **options})
     sources = SettingSources.read(config, grace_s=grace, **options)
     settings = sources.settings()
+    warn_of_service_names(sources.set_names)
     if check:
         problems = [*problems_with(settings, sources)]
         for problem in problems:
@@ -83,9 +85,10 @@ def command(config: Path | None, grace: float | None, check: bool, demo: bool, *
 
 
 def _serve_demonstration(options: dict[str, Any]) -> int:
+    from toolroll.selection.environment_names import warn_of_service_names
     from toolroll.server.demonstration import DAYS, write_demonstration
     from toolroll.server.serving import check_address, serve
-    from toolroll.server.setting_sources import read_settings
+    from toolroll.server.setting_sources import SettingSources
 
     context = click.get_current_context()
     typed = [
@@ -99,7 +102,10 @@ def _serve_demonstration(options: dict[str, Any]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix="toolroll-demo-", ignore_cleanup_errors=True) as folder:
         own = {"catalog": f"sqlite:///{folder}/tools.db", "upstream": "", "authentication": "none"}
-        settings = read_settings(None, **{**options, **own, "messages": "kept", "outbox": f"{folder}/outbox"})
+        own |= {"messages": "kept", "outbox": f"{folder}/outbox"}
+        sources = SettingSources.read(None, **{**options, **own})
+        settings = sources.settings()
+        warn_of_service_names(sources.set_names)
         check_address(settings)
         note(f"writing {DAYS} days of demonstration data…")
         write_demonstration(settings.catalog, embedder=settings.embedder)

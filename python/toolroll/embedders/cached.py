@@ -26,7 +26,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.model.embedder import Embedder, as_embedder, unit_rows
+from toolroll.model.embedder import Embedder, EmbedsTexts, as_embedder, unit_rows
 from toolroll.model.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -53,15 +53,18 @@ class CachedEmbedder(Embedder):
     """
 
     def __init__(
-        self, inner: Embedder, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = 256 * 2**20
+        self,
+        inner: EmbedsTexts,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        max_bytes: int = 256 * 2**20,
     ) -> None:
         """Stores the file in `folder`, or `default_folder()`. Above `max_bytes`, old rows are deleted."""
         if max_bytes < 2**16:
             raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
-        inner = as_embedder(inner)
-        self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
-        self.is_english, self.scale = inner.is_english, inner.scale
-        self._inner = inner
+        self._inner = whole = as_embedder(inner)
+        self.identity, self.dim, self.is_instant = whole.identity, whole.dim, whole.is_instant
+        self.is_english, self.scale = whole.is_english, whole.scale
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.embedders.checks import RequestRejected
-from toolroll.model.embedder import Embedder, as_embedder, unit_rows
+from toolroll.model.embedder import Embedder, EmbedsTexts, as_embedder, unit_rows
 from toolroll.model.errors import EmbedderUnavailable, InvalidInput
 from toolroll.runtime.threads import CallPool, Full, Overdue
 
@@ -63,7 +63,7 @@ class GuardedEmbedder(Embedder):
 
     def __init__(
         self,
-        inner: Embedder,
+        inner: EmbedsTexts,
         *,
         query_timeout_s: float = 0.5,
         timeout_s: float = 60.0,
@@ -95,9 +95,9 @@ class GuardedEmbedder(Embedder):
         ):
             if not 0 < seconds < math.inf:
                 raise InvalidInput(f"guarded embedder: {name} is {seconds}, must be above 0 and finite")
-        self._inner = inner = as_embedder(inner)
-        self.identity, self.dim = inner.identity, inner.dim
-        self.is_english, self.scale = inner.is_english, inner.scale
+        self._inner = whole = as_embedder(inner)
+        self.identity, self.dim = whole.identity, whole.dim
+        self.is_english, self.scale = whole.is_english, whole.scale
         self._query = _RetryPolicy(query_timeout_s, query_attempts, QUERY_BACKOFF_S)
         self._documents = _RetryPolicy(timeout_s, attempts, BACKOFF_S)
         self._batch = batch

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import latin_share
-from toolroll.model.embedder import Embedder, Scale, as_embedder
+from toolroll.model.embedder import (
+    Embedder,
+    EmbedsTexts,
+    Scale,
+    as_embedder,
+    fault_of,
+    query_vectors_of,
+    vectors_of,
+)
 from toolroll.model.errors import InvalidInput
 
 
@@ -26,12 +34,12 @@ class JointEmbedder(Embedder):
     """
 
     def __init__(
-        self, first: Embedder, second: Embedder, *, share: float = 0.5, scale: Scale | None = None
+        self, first: EmbedsTexts, second: EmbedsTexts, *, share: float = 0.5, scale: Scale | None = None
     ) -> None:
         """`share` is the second embedder's, between 0 and 1."""
         for one in (first, second):
-            if not hasattr(one, "embed"):
-                raise InvalidInput(f"joint embedder: is of {one!r:.80}, must be of two Embedder objects")
+            if fault := fault_of(one):
+                raise InvalidInput(f"joint embedder: is of {fault}, must be of two Embedder objects")
         if not isinstance(share, (int, float)) or not 0.0 < share < 1.0:
             raise InvalidInput(
                 f"joint embedder: share is {share!r:.80}, must be between 0 and 1, without both"
@@ -49,17 +57,16 @@ class JointEmbedder(Embedder):
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], unit rows; zero where both know nothing of the text."""
-        return self._joined(texts, self._first.embed(texts), self._second.embed(texts))
+        return self._joined(texts, vectors_of(self._first, texts), vectors_of(self._second, texts))
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim], unit length or zero."""
-        first, second = self._first.embed_query(text), self._second.embed_query(text)
-        row: npt.NDArray[np.float32] = self._joined([text], first[None], second[None])[0]
+        row: npt.NDArray[np.float32] = self.embed_queries([text])[0]
         return row
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
         """float32[dim] for each text."""
-        first, second = self._first.embed_queries(texts), self._second.embed_queries(texts)
+        first, second = query_vectors_of(self._first, texts), query_vectors_of(self._second, texts)
         return [
             self._joined([text], a[None], b[None])[0] for text, a, b in zip(texts, first, second, strict=True)
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Union
 
-from toolroll.model.embedder import Embedder, as_embedder
-from toolroll.model.errors import InvalidInput, NotFound, quoted
-from toolroll.runtime.plugins import plugin, plugin_names
+from toolroll.model.embedder import Embedder, EmbedsTexts, as_embedder, fault_of
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput, NotFound, nearest, quoted
+from toolroll.runtime.plugins import known_names, offered_by, plugin
 
-EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
+EmbedderChoice = Union[EmbedsTexts, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
 # name → module, class or function, arguments, and whether its vectors are worth storing on disk.
 _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
@@ -31,9 +31,9 @@ _OF_MODELS = {
         "MODEL_OR_PATH",
     ),
 }
+_BUILT_IN = (*_LOCAL, "none", *_OF_MODELS)
 KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
 GROUP = "toolroll.embedders"  # the group of entry points, which are functions that make an embedder
-_MEMBERS = ("embed", "identity", "dim")  # members of every embedder
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:
@@ -43,14 +43,14 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
     is returned as it is, with defaults for missing members: no cache, no guard.
 
     Raises:
-        NotFound: there is no such name; the message lists the known ones.
+        NotFound: there is no such name; the message lists the known ones, and asks for the nearest.
         EmbedderUnavailable: its extra is not installed, or its server or model is unavailable.
-        InvalidInput: `choice` is something else, or an installed package offers something else.
+        InvalidInput: `choice` is no embedder, or an installed package makes none; the message says why.
     """
     if choice is None:
         return None
     if not isinstance(choice, str):
-        if not hasattr(choice, "embed"):
+        if not any(hasattr(choice, member) for member in ("embed", "identity", "dim")):
             raise InvalidInput(f"embedder: is {quoted(choice)}, must be an Embedder, None or one of {KNOWN}")
         return as_embedder(choice)
     if choice == "none":
@@ -76,15 +76,24 @@ def _from_package(choice: str, name: str, arguments: list[str]) -> Embedder:
     """The embedder of an installed package, with a cache unless it is instant."""
     make = plugin(GROUP, name)
     if make is None:
+        known = known_names(GROUP, _BUILT_IN)
+        installed = known[len(_BUILT_IN) :]
         raise NotFound(
-            f"embedder {quoted(choice)}: unknown; known are {', '.join([KNOWN, *plugin_names(GROUP)])}"
+            f"embedder {quoted(choice)}: unknown; known are {', '.join([KNOWN, *installed])}"
+            f"{nearest(name, known)}"
         )
-    made = make(*arguments) if callable(make) else make
-    if missing := [member for member in _MEMBERS if not hasattr(made, member)]:
-        raise InvalidInput(
-            f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} makes a {type(made).__name__} "
-            f"without {' and '.join(missing)}, must make an Embedder"
-        )
+    source = (
+        f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} (package {offered_by(GROUP, name)})"
+    )
+    try:
+        made = make(*arguments) if callable(make) else make
+    except Exception as error:  # the other package's function may raise anything
+        sentence = f"{source} fails: {type(error).__name__}: {error}"
+        if isinstance(error, (TypeError, ValueError)):  # the text after the colon is wrong, or the function
+            raise InvalidInput(sentence) from error
+        raise EmbedderUnavailable(sentence, retry_after_s=getattr(error, "retry_after_s", None)) from error
+    if fault := fault_of(made):
+        raise InvalidInput(f"{source} makes {fault}, must make an Embedder")
     found = as_embedder(made)
     return found if found.is_instant else _cached(found)
 

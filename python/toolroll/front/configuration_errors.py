@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from toolroll.model.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition, nearest
 
 _LONGEST_VALUE = 60  # characters of a wrong value that a message shows
 # What pydantic's types of errors ask for, in JSON's words.
@@ -58,13 +57,6 @@ class InvalidConfiguration(InvalidDefinition):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.problems))
-
-
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """A question for the name that was probably meant, to end a message with; "" if none is near."""
-    folded = {each.lower(): each for each in names}
-    near = get_close_matches(name.lower(), folded, 1, cutoff)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def matching(pattern: str, wanted: str) -> AfterValidator:

@@ -16,12 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from toolroll.front.configuration_errors import nearest
 from toolroll.gateway.configured_hooks import ConfiguredHook
 from toolroll.gateway.document import Document, Problems
 from toolroll.gateway.options import GatewayOptions, without_secrets
 from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
-from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 
 SECTION = "toolroll"
 _SERVERS = ("mcpServers", "servers")

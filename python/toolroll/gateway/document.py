@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolroll.formats.strict_json import decode, line_of, parse
-from toolroll.front.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
-from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.front.configuration_errors import InvalidConfiguration, kind_of, told, written
+from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 # What stands below these keys may be a secret, or hold one. A value of an unknown key is never shown.

@@ -9,11 +9,10 @@ from typing import Any
 
 from mcp import MCPError
 
-from toolroll.front.configuration_errors import nearest
 from toolroll.gateway.client import Client
 from toolroll.gateway.protocol import METHOD_NOT_FOUND, Json
 from toolroll.gateway.server_output import MARK
-from toolroll.model.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition, nearest
 from toolroll.registry.editing.flags import hidden_characters
 
 MOST_PAGES = 200

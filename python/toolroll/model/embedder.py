@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.model.errors import EmbedderUnavailable
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,21 @@ class Scale:
     gain: float = 1.0
     floor: float = 0.0
     centre: bytes = b""
+
+
+class EmbedsTexts(Protocol):
+    """The members that an embedder from outside needs; `Embedder` documents them and has the others."""
+
+    @property
+    def identity(self) -> str: ...  # noqa: D102  documented there
+
+    @property
+    def dim(self) -> int: ...  # noqa: D102
+
+    def embed(self, texts: Sequence[str], /) -> npt.ArrayLike: ...  # noqa: D102
+
+
+_MEMBERS = ("embed", "identity", "dim")  # of EmbedsTexts
 
 
 @runtime_checkable
@@ -74,7 +89,7 @@ class _WithDefaults(Embedder):
 
     def __init__(self, inner: Any) -> None:
         self.identity, self.dim = inner.identity, inner.dim
-        for name in ("is_instant", "is_english", "scale", "embed", "embed_query"):
+        for name in ("is_instant", "is_english", "scale", "embed", "embed_query", "embed_queries"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
 
@@ -82,9 +97,31 @@ class _WithDefaults(Embedder):
         raise NotImplementedError  # the instance's own attribute stands in front of this
 
 
-def as_embedder(embedder: Any) -> Embedder:
-    """The embedder, with defaults for the members of `Embedder` that it lacks."""
+def as_embedder(embedder: EmbedsTexts) -> Embedder:
+    """The embedder, with defaults for the members of `Embedder` that it lacks.
+
+    Raises InvalidInput if it lacks a member of `EmbedsTexts`; the message names it.
+    """
+    if fault := fault_of(embedder):
+        raise InvalidInput(f"embedder: is {fault}, must be an Embedder")
     return embedder if isinstance(embedder, Embedder) else _WithDefaults(embedder)
+
+
+def fault_of(embedder: object) -> str:
+    """The reason why an object is no embedder, for a message, such as "a Words without dim"; else ""."""
+    if isinstance(embedder, type):
+        return f"the class {embedder.__name__} instead of an object of it"
+    kind = f"a {type(embedder).__name__}"
+    if missing := [member for member in _MEMBERS if not hasattr(embedder, member)]:
+        return f"{kind} without {' and '.join(missing)}"
+    embed, identity, dim = (getattr(embedder, member) for member in _MEMBERS)
+    if not callable(embed):
+        return f"{kind} whose embed is {quoted(embed)} instead of a method"
+    if not isinstance(identity, str) or not identity:
+        return f"{kind} whose identity is {quoted(identity)} instead of a text such as 'name@revision'"
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 1:
+        return f"{kind} whose dim is {quoted(dim)} instead of a whole number above 0"
+    return ""
 
 
 # Score difference that equals one nat of the odds of a call, by maximum likelihood over the 40 best tools:
@@ -136,27 +173,41 @@ def scale_of(embedder: Embedder) -> Scale:
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """float32[n, dim], a row for each text.
+    """float32[n, dim], contiguous: a row for each text, by `embed`.
 
     Raises EmbedderUnavailable if the embedder fails, or does not answer with a vector for each text.
     """
+    return _checked(embedder, lambda: embedder.embed(texts), len(texts))
+
+
+def query_vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """float32[n, dim], contiguous: a row for each text, by `embed_queries`.
+
+    Raises EmbedderUnavailable if the embedder fails, or does not answer with a vector for each text.
+    """
+    if not texts:
+        return np.empty((0, embedder.dim), np.float32)
+    return _checked(embedder, lambda: list(embedder.embed_queries(texts)), len(texts))
+
+
+def _checked(embedder: Embedder, ask: Callable[[], object], count: int) -> npt.NDArray[np.float32]:
     try:
-        answer = embedder.embed(texts)
+        answer = ask()
     except EmbedderUnavailable:
         raise
     except Exception as error:
         raise EmbedderUnavailable(f"embedder {embedder.identity}: {error or type(error).__name__}") from error
-    return unit_rows(answer, len(texts), embedder.dim, embedder.identity)
+    return unit_rows(answer, count, embedder.dim, embedder.identity)
 
 
 def unit_rows(answer: object, count: int, dim: int, identity: str) -> npt.NDArray[np.float32]:
-    """The answer as float32[count, dim], copied only if needed; each row has length 1 or 0.
+    """The answer as contiguous float32[count, dim], copied only if needed; each row has length 1 or 0.
 
     Raises:
         EmbedderUnavailable: the answer is no array of that shape, or a row has another length or holds NaN.
     """
     try:
-        rows = np.asarray(answer, np.float32)
+        rows = np.asarray(answer, np.float32, order="C")
     except (TypeError, ValueError) as error:
         raise EmbedderUnavailable(f"embedder {identity}: its answer is no array: {error}") from error
     if rows.shape != (count, dim):

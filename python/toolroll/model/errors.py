@@ -17,7 +17,9 @@ A message names the thing, its place, its value and the allowed values:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 _LONGEST_PLACE = 500  # characters of a file's name in a message
 
@@ -129,3 +131,10 @@ def quoted(value: object) -> str:
     except Exception:  # too deep, too many digits, or an object whose `__repr__` fails
         return f"a {type(value).__name__} that cannot be shown"
     return text[:80] if text.isprintable() else " ".join(text[:1_000].split())[:80]
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """A question for the name that was probably meant, to end a message with; "" if none is near."""
+    folded = {each.lower(): each for each in names}
+    near = get_close_matches(name[:100].lower(), folded, 1, cutoff)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolroll.model.errors import InvalidInput, quoted
@@ -35,6 +36,12 @@ def plugin(group: str, name: str) -> Any:
 def plugin_names(group: str) -> list[str]:
     """The names that installed packages offer in this group, sorted."""
     return sorted({point.name for point in _points(group)})
+
+
+def known_names(group: str, built_in: Iterable[str]) -> list[str]:
+    """The built-in names, then those that installed packages add. A built-in name hides theirs."""
+    own = list(built_in)
+    return own + [name for name in plugin_names(group) if name not in own]
 
 
 def offered_by(group: str, name: str) -> str:

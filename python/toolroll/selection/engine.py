@@ -671,15 +671,17 @@ def _fill(embedder: Embedder, texts: list[str], vectors: list[Vector | None]) ->
             pass
     for at, text in enumerate(texts):
         if vectors[at] is None:
-            vectors[at] = _checked_vector(embedder, text, np.asarray(embedder.embed_query(text), np.float32))
+            vectors[at] = _checked_vector(embedder, text, _row(embedder.embed_query(text)))
 
 
 def _embed_together(embedder: Embedder, texts: list[str]) -> list[Vector | None]:
     rows = embedder.embed_queries(texts)
-    return [
-        _checked_vector(embedder, text, np.asarray(row, np.float32))
-        for text, row in zip(texts, rows, strict=True)
-    ]
+    return [_checked_vector(embedder, text, _row(row)) for text, row in zip(texts, rows, strict=True)]
+
+
+def _row(answer: object) -> Vector:
+    """The vector as the core reads it: contiguous float32."""
+    return np.asarray(answer, np.float32, order="C")
 
 
 def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:

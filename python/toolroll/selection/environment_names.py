@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 
@@ -33,6 +33,7 @@ OTHERS = frozenset(
     )
 )
 NAMES = OTHERS | {PREFIX + field.name.upper() for field in fields(Profile)}
+_OF_COMMANDS = ("EMBEDDER", "PROFILE")  # which the service reads as its own settings
 _MOST_WARNINGS = 20
 
 warned: set[str] = set()  # names that this process has warned of
@@ -55,3 +56,13 @@ def warn_of_unknown(names: Iterable[str] = os.environ) -> None:
             f"did you mean {PREFIX}{near[0]}?" if near else "docs/parameters.md has the names of all of them"
         )
         _log.warning("environment variable %.100s: is not read by toolroll; %s", name, hint)
+
+
+def warn_of_service_names(settings: Collection[str], environ: Mapping[str, str] = os.environ) -> None:
+    """Logs each variable of other commands that the service does not read. settings: the set ones."""
+    for name in _OF_COMMANDS:
+        if environ.get(PREFIX + name) and name.lower() not in settings:
+            _log.warning(
+                "environment variable %s%s: is not read by the service; set %s%s",
+                *(PREFIX, name, SERVER_PREFIX, name),
+            )

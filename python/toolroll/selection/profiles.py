@@ -10,10 +10,10 @@ from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
 from toolroll.model.context import names
 from toolroll.model.conversation import Retention, StickyCount
 from toolroll.model.embedder import TEMPERATURE
-from toolroll.model.errors import InvalidInput, NotFound, quoted
+from toolroll.model.errors import InvalidInput, NotFound, nearest, quoted
 from toolroll.model.rules import OnPolicyError
 from toolroll.model.tools import Mode
-from toolroll.runtime.plugins import plugin, plugin_names
+from toolroll.runtime.plugins import known_names, plugin
 from toolroll.selection.routes import RouteMode
 
 LearningRule: TypeAlias = Literal["outcomes", "thompson"]
@@ -277,7 +277,7 @@ PROFILES: Mapping[str, Profile] = {
 
 def profile_names() -> list[str]:
     """The names of our profiles, then of profiles in installed packages."""
-    return [*PROFILES, *plugin_names(GROUP)]
+    return known_names(GROUP, PROFILES)
 
 
 def profile(name: str) -> Profile:
@@ -289,7 +289,8 @@ def profile(name: str) -> Profile:
     """
     found = PROFILES.get(name) or plugin(GROUP, name)
     if found is None:
-        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(profile_names())}")
+        known = profile_names()
+        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(known)}{nearest(name, known)}")
     if not isinstance(found, Profile):
         raise InvalidInput(
             f"profile {quoted(name)}: its entry point in {GROUP} is {quoted(found)}, must be a Profile"

@@ -45,12 +45,11 @@ def serve(settings: ServerSettings) -> None:
     Workers read the settings from the environment, so this sets the variables of this process.
 
     Raises:
-        NotFound, StoreUnavailable: the registry cannot be read.
+        NotFound, StoreUnavailable, EmbedderUnavailable: the registry or the embedder cannot be opened.
         InvalidInput: the address is in use, or a setting is wrong.
     """
-    for field, check in _CHECKS:
-        if field != "embedder":  # each worker opens it
-            check(settings)
+    for _, check in _CHECKS:
+        check(settings)
     configure(settings.log)
     _log.info(
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}

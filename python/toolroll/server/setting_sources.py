@@ -18,8 +18,8 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.front.configuration_errors import InvalidConfiguration, nearest, one_of, told, written
-from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.front.configuration_errors import InvalidConfiguration, one_of, told, written
+from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.settings import ServerSettings
 
@@ -81,6 +81,11 @@ class SettingSources:
         variables = {names[name.upper()]: text for name, text in os.environ.items() if name.upper() in names}
         text, values = ("", {}) if file is None else _read(file)
         return cls(given, variables, "" if file is None else str(file), text, values)
+
+    @property
+    def set_names(self) -> set[str]:
+        """The settings that one of the sources sets."""
+        return {*self.options, *self.environment, *self.in_file}
 
     def settings(self) -> ServerSettings:
         """The settings.

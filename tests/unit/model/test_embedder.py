@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from toolroll import Context, Toolroll
+from tests.table import each_row
+from toolroll import Context, EmbedderUnavailable, InvalidInput, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.embedders.joint import JointEmbedder
+from toolroll.embedders.named import embedder as named
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.model.embedder import MEAN, SPREAD, Embedder, Scale, as_embedder, scale_of
+from toolroll.model.embedder import (
+    MEAN,
+    SPREAD,
+    Embedder,
+    Scale,
+    as_embedder,
+    query_vectors_of,
+    scale_of,
+    vectors_of,
+)
 from toolroll.selection.compose import fusion_of
 from toolroll.selection.profiles import Profile
 from toolroll.selection.selection import Selection
@@ -179,3 +195,138 @@ def test_what_is_put_around_an_embedder_has_its_scale_and_its_language(tmp_path)
     inner.is_english = True
     for outer in (GuardedEmbedder(inner), CachedEmbedder(inner, tmp_path)):
         assert (outer.is_english, outer.scale) == (True, Scale())
+
+
+class Converted:
+    """The plain embedder, whose answers have another form."""
+
+    identity, dim, is_instant, is_english = "converted@1", HashingEmbedder().dim, True, False
+
+    def __init__(self, convert):
+        self.embed = lambda texts: convert(HashingEmbedder().embed(texts))
+
+
+FORMS = {
+    "float64": lambda rows: rows.astype(np.float64),
+    "lists": np.ndarray.tolist,
+    "columns": np.asfortranarray,
+    "strided": lambda rows: np.repeat(rows, 2, axis=1)[:, ::2],
+}
+# Enough examples to hold some out, each of several clauses.
+CLAUSES = [
+    Tool(
+        f"tool_{at}",
+        f"Handles the matter number {at}",
+        examples=[f"open matter {at}, then print page {at} and send it to Ada", f"close {at}; archive {at}"],
+    )
+    for at in range(12)
+]
+
+
+@each_row("form", FORMS)
+def test_vectors_of_any_numbers_build_and_select_alike(form):
+    rolls = [
+        Toolroll.from_tools(CLAUSES, embedder=Converted(convert))
+        for convert in (FORMS[form], lambda rows: rows)
+    ]
+    message = "open matter 7, then send page 3 to Bob"
+    other, plain = (roll.select(message, k=3) for roll in rolls)
+    assert other.degraded == ()
+    assert (other.names, other.confidence) == (plain.names, plain.confidence)
+
+
+@each_row("form", FORMS)
+def test_a_joint_embedder_takes_them_too(form):
+    joint = JointEmbedder(Converted(FORMS[form]), StaticEmbedder())
+    plain = JointEmbedder(HashingEmbedder(), StaticEmbedder())
+    assert np.array_equal(joint.embed(["a text"]), plain.embed(["a text"]))
+    assert np.array_equal(joint.embed_query("a text"), plain.embed_query("a text"))
+
+
+def fail(rows):
+    raise RuntimeError("no model")
+
+
+@each_row(
+    "convert, wrong",
+    [
+        (lambda rows: rows * np.nan, "row 0 has length nan, must be 1"),
+        (lambda rows: rows * 2, "row 0 has length 2, must be 1"),
+        (lambda rows: rows[:, 1:], r"with shape \(2, 255\), must be \(2, 256\)"),
+        (lambda rows: "vectors", "its answer is no array"),
+        (fail, "no model"),
+    ],
+)
+def test_wrong_vectors_name_their_embedder(convert, wrong):
+    embedder = as_embedder(Converted(convert))
+    for ask in (vectors_of, query_vectors_of):
+        with pytest.raises(EmbedderUnavailable, match=f"embedder converted@1: .*{wrong}"):
+            ask(embedder, ["one text", "another text"])
+
+
+def without(*missing, **others):
+    members = {"identity": "own@1", "dim": 4, "embed": Foreign.embed, **others}
+    return type("Own", (), {name: value for name, value in members.items() if name not in missing})
+
+
+@each_row(
+    "wrong, fault",
+    [
+        (without("dim")(), "a Own without dim"),
+        (without("dim", "identity")(), "a Own without identity and dim"),
+        (without("embed")(), "a Own without embed"),
+        (without(), "the class Own instead of an object of it"),
+        (Foreign, "the class Foreign instead of an object of it"),
+        (without(identity=None)(), "a Own whose identity is None instead of a text"),
+        (without(identity="")(), "a Own whose identity is '' instead of a text"),
+        (without(dim=0)(), "a Own whose dim is 0 instead of a whole number"),
+        (without(dim="4")(), "a Own whose dim is '4' instead of a whole number"),
+        (without(embed=None)(), "a Own whose embed is None instead of a method"),
+    ],
+)
+def test_an_object_that_is_no_embedder_says_why(wrong, fault):
+    with pytest.raises(InvalidInput, match=f"^embedder: is {fault}.*, must be an Embedder"):
+        named(wrong)
+    with pytest.raises(InvalidInput, match=f"joint embedder: is of {fault}"):
+        JointEmbedder(StaticEmbedder(), wrong)
+
+
+TYPED = """
+from collections.abc import Sequence
+from toolroll.embedders.named import EmbedderChoice
+from toolroll.model.embedder import as_embedder
+
+class Words:
+    identity = "words@1"
+    def __init__(self) -> None:
+        self.dim = 2
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0] for _ in texts]
+
+class NoWidth:
+    identity = "words@1"
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return []
+
+choice: EmbedderChoice = Words()
+as_embedder(Words())
+wrong: EmbedderChoice = NoWidth()
+"""
+
+
+@pytest.mark.slow
+def test_mypy_accepts_an_embedder_of_the_documented_members(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "own.py").write_text(TYPED)
+    package = Path(__file__).parents[3] / "python"
+    files = [package / "toolroll" / "embedders" / "named.py", package / "toolroll" / "model" / "embedder.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=skip", "--config-file="]
+        + ["--cache-dir", str(tmp_path / "cache"), str(tmp_path / "own.py"), *map(str, files)],
+        env={**os.environ, "MYPYPATH": str(package)},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("own.py") and ": error: " in line]
+    assert len(found) == 1 and "NoWidth" in found[0], done.stdout + done.stderr

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from toolroll.embedders.named import embedder
-from toolroll.model.errors import InvalidInput, NotFound
+from toolroll.model.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.runtime.plugins import plugin, plugin_names
-from toolroll.selection.profiles import profile
+from toolroll.selection.profiles import profile, profile_names
 
 
 @pytest.fixture
@@ -64,5 +64,29 @@ def test_an_object_of_another_kind_says_what_it_must_be(offers) -> None:
 
 def test_a_name_in_neither_list_says_both(offers) -> None:
     offers("good_package", "toolroll.embedders", "good = good_package:make", "make = 1")
-    with pytest.raises(NotFound, match="known are static, .* good$"):
+    with pytest.raises(NotFound, match="known are static, .* good; did you mean 'good'\\?$"):
         embedder("goood")
+
+
+def test_a_function_that_raises_is_named_with_its_package(offers) -> None:
+    offers(
+        "raising_package",
+        "toolroll.embedders",
+        "mine = raising_package:make",
+        "def make(size='1'):\n    if size == '1': raise OSError('no model')\n    int(size)",
+    )
+    place = r"'mine.*': the entry point 'mine' of toolroll.embedders \(package raising_package\) fails: "
+    with pytest.raises(EmbedderUnavailable, match=place + "OSError: no model"):
+        embedder("mine")
+    with pytest.raises(InvalidInput, match=place + "ValueError: .*'large'"):
+        embedder("mine:large")
+
+
+def test_a_built_in_name_hides_an_installed_one_and_is_listed_once(offers) -> None:
+    offers("shadow_package", "toolroll.embedders", "static = shadow_package:E\nollama = shadow_package:E")
+    offers("shadow_profile", "toolroll.profiles", "default = shadow_profile:P")
+    with pytest.raises(NotFound, match=r"MODEL_OR_PATH; did you mean 'static'\?$"):
+        embedder("statik")
+    assert profile_names().count("default") == 1
+    with pytest.raises(NotFound, match=r"did you mean 'default'\?$"):
+        profile("defualt")

@@ -217,3 +217,38 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve"]) == 1
     assert "pip install 'toolroll[server]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--check"], []])
+def test_an_embedder_that_cannot_be_made_stops_the_start(tmp_path, capsys, caplog, monkeypatch, words):
+    def fail():
+        raise OSError("no model")
+
+    monkeypatch.setattr("toolroll.embedders.named.plugin", lambda group, name: fail)
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    monkeypatch.setenv("TOOLROLL_SERVER_EMBEDDER", "mine")
+    assert main(["serve", "--catalog", url, "--port", str(free_port()), *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'mine'" in line and line.endswith("fails: OSError: no model")
+    assert "serving" not in caplog.messages
+
+
+def test_variables_of_other_commands_are_told_unless_the_setting_is_set(tmp_path, caplog, monkeypatch):
+    url = f"sqlite:///{tmp_path}/tools.db"
+    Registry.open(url).close()
+    monkeypatch.setenv("TOOLROLL_EMBEDDER", "minilm")
+    monkeypatch.setenv("TOOLROLL_PROFILE", "code")
+    monkeypatch.setenv("TOOLROLL_SERVER_PROFILE", "default")
+    assert check("--catalog", url, "--port", str(free_port())) == 0
+    assert caplog.messages == [
+        "environment variable TOOLROLL_EMBEDDER: is not read by the service; set TOOLROLL_SERVER_EMBEDDER"
+    ]
+
+
+def test_the_service_reads_the_variable_that_the_example_of_an_embedder_sets(monkeypatch):
+    page = Path(__file__).parents[3] / "examples" / "embedder" / "README.md"
+    (line,) = [line for line in page.read_text("utf-8").splitlines() if "toolroll serve" in line]
+    name, _, value = line.split()[0].partition("=")
+    monkeypatch.setenv(name, value)
+    assert read_settings(catalog="sqlite:///tools.db").embedder == value == "trigrams:1024"

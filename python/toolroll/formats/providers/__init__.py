@@ -51,7 +51,7 @@ def provider_of(name: str) -> Provider:
         InvalidInput: there is none, or a package offers something else under the name.
     """
     if (found := find_provider(name)) is None:
-        known = ", ".join([*PROVIDERS, *sorted(_installed_names())])
+        known = ", ".join([*PROVIDERS, *sorted(_installed_names().difference(PROVIDERS))])
         raise InvalidInput(f"provider is {quoted(name)}, must be one of {known}")
     return found
 

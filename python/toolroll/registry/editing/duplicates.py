@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolroll.model.embedder import Embedder, as_embedder
+from toolroll.model.embedder import EmbedsTexts, as_embedder
 from toolroll.model.errors import Conflict, InvalidInput
 from toolroll.registry.editing.governed_rows import Author
 from toolroll.registry.editing.near_duplicates import LEAST, Duplicate, near_duplicates
@@ -20,7 +20,7 @@ from toolroll.registry.store.database import checked_text
 class Duplicates(Author):
     """The near-duplicates of a registry."""
 
-    def list(self, embedder: Embedder, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
+    def list(self, embedder: EmbedsTexts, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
         """Pairs of active tools of different plugins that seem to do the same, the best first.
 
         For tools without a plugin, the toolkit takes its place. Writes nothing but vectors of a slow
@@ -39,11 +39,11 @@ class Duplicates(Author):
         )
         with self._database.reading() as connection:
             records = list(read_records(connection, *where, order_by=(table.org, table.name)))
-        embedder = as_embedder(embedder)
-        if not embedder.is_instant:
-            embedder = StoredEmbedder(embedder, self._database)
+        whole = as_embedder(embedder)
+        if not whole.is_instant:
+            whole = StoredEmbedder(whole, self._database)
         owners = [f"{record.org}/{record.plugin or record.tool.toolkit}" for record in records]
-        return near_duplicates([record.tool for record in records], owners, embedder, least=least)
+        return near_duplicates([record.tool for record in records], owners, whole, least=least)
 
     def accept(
         self, names: Sequence[str], *, group: str = "", org: str = "", reason: str = ""

@@ -20,7 +20,7 @@ from toolroll._core import Learned, latin_share
 from toolroll.model.arrays import Part, Vector
 from toolroll.model.context import Context, Turn
 from toolroll.model.conversation import Conversation
-from toolroll.model.embedder import Embedder
+from toolroll.model.embedder import Embedder, query_vectors_of
 from toolroll.model.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.registry.events import priors
 from toolroll.registry.events.details import read_event
@@ -321,7 +321,8 @@ class _Embedding:
         if self._embedder is None:
             return None
         try:
-            return np.asarray(self._embedder.embed_query(text), np.float32)
+            vector: Vector = query_vectors_of(self._embedder, [text])[0]
+            return vector
         except Exception as error:  # a foreign server may raise anything
             raise NotReplayable(f"the embedder does not answer: {error}") from error
 

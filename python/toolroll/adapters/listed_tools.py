@@ -22,7 +22,7 @@ _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of
 
 
 class _Places(NamedTuple):
-    """Indexes in a list: of objects that are always sent, and of the objects of each row of its catalog.
+    """Indexes in a list: of objects that are always sent, and of the objects of each catalog row.
 
     has_groups: whether an object holds several tools.
     """
@@ -41,8 +41,8 @@ class ListedTools:
         content: their names, in order; "" for an object without a name.
         first: an earlier list with the same descriptions; this one if there is none.
         items: definitions for the catalog, one for each object.
-        names: of the tools that are selected from; empty until a catalog was made.
-        memory_bytes: of the list and its catalog, by estimate; 0 until a catalog was made.
+        names: of the tools in the catalog; empty until it is made.
+        memory_bytes: estimated, of the list and its catalog; 0 until the catalog is made.
     """
 
     __slots__ = ("_places", "content", "descriptions", "first", "items", "memory_bytes", "names", "objects")
@@ -67,7 +67,7 @@ class ListedTools:
 
     @property
     def is_read(self) -> bool:
-        """Whether a catalog was made of it, so that no tool has to be embedded."""
+        """Whether its catalog exists, so that no tool has to be embedded."""
         return bool(self.names)
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
@@ -86,7 +86,7 @@ class ListedTools:
 
 
 def _places(tool_list: ToolList) -> _Places:
-    """Where the tools that are selected from are, by row, and where the others are."""
+    """The places of selectable tools, by row, and of all other tools."""
     in_front: list[int] = []
     by_row: dict[int, list[int]] = {}
     for at, place in enumerate(tool_list.places):
@@ -101,7 +101,7 @@ def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
     """Describes a framework's tool or an annotated function; None for an object of another kind.
 
     Raises:
-        FieldError: it cannot say what its parameters are.
+        FieldError: the function's parameters have no schema.
     """
     if not inspect.isroutine(tool):
         return described(tool)
@@ -134,7 +134,7 @@ def _description_of(tool: Any, read: ReadTool) -> Description:
 
 
 def _value_or(description: Description, tool: Any) -> Description:
-    """The description. A value of JSON that has none stands for itself: it may be a name."""
+    """The description; the value itself for a JSON value without one, which may be a name."""
     return {**_HANDED_ON, "value": tool} if description is None and type(tool) in _VALUES else description
 
 
@@ -147,7 +147,7 @@ def name_of(description: Description) -> str:
 
 
 def _item_of(description: Description) -> Mapping[str, Any]:
-    """What the catalog reads of a tool."""
+    """The definition of a tool for the catalog."""
     if isinstance(description, Mapping):
         return description
     if description is None or not isinstance(description[0], str) or not description[0]:

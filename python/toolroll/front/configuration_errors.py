@@ -61,14 +61,14 @@ class InvalidConfiguration(InvalidDefinition):
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """A question for the name that was probably meant, to end a message with; "" if none is near."""
+    """The end of a message, "did you mean …?", with the most similar name; "" if none is similar."""
     folded = {each.lower(): each for each in names}
     near = get_close_matches(name.lower(), folded, 1, cutoff)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def matching(pattern: str, wanted: str) -> AfterValidator:
-    """The validator of a text that is empty or matches the whole pattern. wanted: the pattern in words."""
+    """A validator: the text is empty or matches the whole pattern. wanted: the pattern in words."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -95,7 +95,7 @@ def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
 
 
 def one_of(name: str, names: Sequence[str]) -> str:
-    """The name that was probably meant, else all known names, to end a message with."""
+    """The most similar known name, or all known names, to end a message with."""
     return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
 
 
@@ -107,7 +107,8 @@ def told(
 ) -> str:
     """The error of the value at a path below a model, in one line.
 
-    secret: keys whose values, and everything below them, are not shown. A value of an unknown key never is.
+    secret: keys whose values, and everything below them, are not shown. Values of unknown keys are never
+        shown.
     """
     first = problems[0]
     if first["type"] == "missing":
@@ -120,7 +121,7 @@ def told(
 
 
 def demand(problems: Sequence[ErrorDetails]) -> str:
-    """The allowed values, from all errors of a value, and the name that was probably meant."""
+    """The allowed values, from all errors of a value, and the most similar name."""
     several = list(dict.fromkeys(map(_wanted, problems)))
     wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
     value = problems[0]["input"]
@@ -129,7 +130,7 @@ def demand(problems: Sequence[ErrorDetails]) -> str:
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """The value that pydantic demands."""
+    """The value that pydantic requires."""
     bound = _BOUNDS.get(problem["type"])
     if bound is not None:
         return bound.format(**problem.get("ctx", {}))
@@ -137,7 +138,7 @@ def _wanted(problem: ErrorDetails) -> str:
 
 
 def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
-    """A wrong value in a message: lists, objects and possible secrets by their kind alone."""
+    """A wrong value for a message. Lists, objects and possible secrets appear as their kind only."""
     if isinstance(value, (dict, list)) or value is None or any(str(part) in secret for part in path):
         return kind_of(value)
     shown = json.dumps(value, ensure_ascii=False)

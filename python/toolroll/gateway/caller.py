@@ -1,4 +1,4 @@
-"""Who calls. The gateway finds it out for each request, so nothing of one caller is left for the next."""
+"""The caller of a request, determined anew for each request, so nothing of one caller affects the next."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ class ConfiguredHook:
 
     @classmethod
     def of(cls, reference: str, fail: Callable[[str], NoReturn]) -> ConfiguredHook:
-        """Imports the object. It makes no hook yet, so that reading a configuration starts nothing.
+        """Imports the object, without calling it: reading a configuration must start nothing.
 
         Raises:
-            InvalidDefinition: by `fail`: the module or the object is not there, or cannot be a hook.
+            InvalidDefinition: from `fail`, if the module or the object is missing, or cannot be a hook.
         """
         module, _, name = reference.partition(":")
         if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):

@@ -1,4 +1,4 @@
-"""`Document`: a configuration file in JSON, which says where each wrong key stands and what is allowed."""
+"""`Document`: a configuration file in JSON, whose errors have the line, the key and the allowed values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECRET = {
 
 
 class Problems:
-    """Collects the problems of several parts of a configuration, so that one error tells all of them."""
+    """Collects the problems of several parts of a configuration into one error."""
 
     def __init__(self) -> None:
         self._found: list[InvalidDefinition] = []
@@ -34,14 +34,14 @@ class Problems:
         return self
 
     def __exit__(self, _: object, error: object, __: object) -> bool:
-        """Keeps an InvalidDefinition; other errors go on."""
+        """Keeps an InvalidDefinition; lets other errors pass."""
         if not isinstance(error, InvalidDefinition):
             return False
         self._found += error.problems if isinstance(error, InvalidConfiguration) else [error]
         return True
 
     def check(self) -> None:
-        """Raises InvalidConfiguration, if anything was found."""
+        """Raises InvalidConfiguration if there were problems."""
         if self._found:
             raise InvalidConfiguration(sorted(self._found, key=lambda each: each.line or 0))
 
@@ -61,7 +61,7 @@ class Document:
 
     @classmethod
     def of(cls, path: Path) -> Document:
-        """Reads a file; comments and commas before a closing bracket are allowed, as VS Code writes them.
+        """Reads a file. As in VS Code, comments and commas before a closing bracket are allowed.
 
         Raises:
             InvalidDefinition: it is no JSON object.
@@ -137,7 +137,7 @@ class Document:
 
 
 def without_comments(text: str) -> str:
-    """Puts blanks in place of comments and of commas before a closing bracket. Lines stay."""
+    """Replaces comments, and commas before a closing bracket, by blanks. Line numbers stay."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]

@@ -24,7 +24,7 @@ from toolroll.model.errors import ToolrollError
 class Offers:
     """Prompts and resources of the servers. Prompts get the server's prefix, resources keep their URIs.
 
-    A caller who may have no tool of a server gets no prompt or resource of it either.
+    A caller gets prompts and resources only from servers of which it may have a tool.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -32,9 +32,9 @@ class Offers:
         self._names = ToolNames(gateway.upstreams, gateway.options.separator)
 
     async def listed(self, caller: Caller, kind: str) -> list[Json]:
-        """Returns all "prompts", "resources" or "resourceTemplates" of this caller.
+        """Returns this caller's "prompts", "resources" or "resourceTemplates", whichever is asked for.
 
-        A resource is left out if it belongs to another server. A resource that several servers list says so.
+        Omits a resource that belongs to another server, and marks a resource that several servers list.
         """
         await self._gateway.known()
         found: dict[str, Json] = {}
@@ -56,7 +56,7 @@ class Offers:
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:
-        """Passes a request on to the server of its prompt or resource.
+        """Forwards a request to the server of its prompt or resource.
 
         Raises:
             MCPError: no server has the prompt or resource, or the server answered with an error.
@@ -124,8 +124,8 @@ Updated = Callable[[str], Awaitable[None]]
 class Subscriptions:
     """Subscriptions of clients to resources. A server gets one for each URI, however many clients have it.
 
-    A client hears of a change only if the connection of its own user reports it. The subscriptions of a
-    client that has left end with its session, or when it cannot be told of a change.
+    A client is notified only of changes that its own user's connection reports. Its subscriptions end with
+    its session, or when a notification cannot be delivered.
     """
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:

@@ -47,7 +47,7 @@ class ResourceClaims:
     """The resources that a server lists.
 
     Attributes:
-        uris: their URIs, and the server's templates.
+        uris: URIs, and the server's templates.
         starts: the fixed beginnings of the templates. A template that begins with a variable has none.
     """
 
@@ -61,7 +61,7 @@ class ResourceClaims:
         return cls(frozenset((*resources, *templates)), tuple(sorted(starts - {""})))
 
     def may_be(self, uri: str) -> bool:
-        """Whether the URI may belong to a template, or is a listed URI with a query or fragment."""
+        """Whether the URI may belong to a template, or equals a listed URI but for its query or fragment."""
         if uri.startswith(self.starts):
             return True
         return ("?" in uri or "#" in uri) and _PLAIN.split(uri, maxsplit=1)[0] in self.uris
@@ -73,8 +73,8 @@ class ServerOffers:
 
     Attributes:
         prompts, resources, templates: as in `Listing`, without texts that wait.
-        approved, later: the approved resources, and the resources that nobody has looked at.
-        held: the items that wait for approval, in words.
+        approved, later: the approved resources, and the resources not yet reviewed.
+        held: descriptions of the items that wait for approval.
     """
 
     prompts: Mapping[str, Json] = field(default_factory=dict)
@@ -89,8 +89,7 @@ class ReviewedOffers:
     """The offers of all servers of a gateway. Its methods read and write files.
 
     Attributes:
-        offered: by server. A server that has not sent its lists yet has the resources that were approved
-            before.
+        offered: by server. Before a server sends its lists, it has the resources approved earlier.
     """
 
     def __init__(self, folder: Path, reviews: Mapping[str, Review]) -> None:
@@ -112,7 +111,7 @@ class ReviewedOffers:
         return cls(state / "offers", reviews)
 
     def take_over(self, server: str, listing: Listing) -> None:
-        """Brings the offers of a server up to date with its list."""
+        """Updates the offers of a server from its list."""
         found = {"prompts": listing.prompts, "resources": listing.resources, "templates": listing.templates}
         review, record = self._reviews[server], self._record(server)
         if review == "auto":
@@ -161,12 +160,12 @@ class ReviewedOffers:
             self._write(self._waiting_path(server), _within(waiting))
 
     def is_changed(self, server: str) -> bool:
-        """Whether somebody has approved an item since this was last called."""
+        """Whether somebody has approved an item since the last call."""
         before, self._read_at[server] = self._read_at[server], _changed_at(self._path(server))
         return self._read_at[server] != before
 
     def waiting(self, server: str) -> Waiting:
-        """Returns the items that wait, as the server sent them last."""
+        """Returns the waiting items, in the server's latest form."""
         return self._read(self._waiting_path(server)) or {kind: {} for kind in _KINDS}
 
     def approve(self, server: str, waiting: Waiting) -> None:
@@ -200,7 +199,7 @@ class ReviewedOffers:
         return self._folder / f"{prefix_of(server)}.waiting.json"
 
     def _read(self, path: Path) -> dict[str, dict[str, Any]] | None:
-        """Returns a file's content by kind; None if there is no file. A damaged file has approved nothing."""
+        """Returns a file's content by kind; None without a file. In a damaged file nothing is approved."""
         try:
             found = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -219,10 +218,10 @@ class ReviewedOffers:
 
 
 def owners(offered: Mapping[str, ServerOffers], uri: str) -> list[str]:
-    """Returns the servers with the best claim to a URI. If there are several, none of them may be asked.
+    """Returns the servers with the best claim to a URI. If there are several, no request may go to them.
 
-    A listed URI comes before a template, and an approved claim before one that nobody has looked at. A listed
-    URI that nobody has looked at counts as a template: either server could be the hostile one.
+    A listed URI comes before a template, and an approved claim before an unreviewed one. An unreviewed URI
+    counts as a template, since either server could be hostile.
     """
     listed = [server for server, each in offered.items() if uri in each.approved.uris]
     if listed:
@@ -241,7 +240,7 @@ def _changed_at(path: Path) -> int:
 
 
 def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
-    """Makes the record of a server's first list, as far as it has room."""
+    """Makes the record of a server's first list, up to the size limit."""
     record: Record = {kind: {} for kind in _KINDS}
     size = 0
     for kind in _KINDS:
@@ -253,7 +252,7 @@ def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
 
 
 def _digest(kind: str, item: Json) -> str:
-    """Digests all that a reader may see of an item, without fields that change with a resource's content."""
+    """A digest of all that a reader may see of an item, without fields that change with its content."""
     stable = dict(item)
     if kind == "resources":
         if type(stable.get("size")) is int:
@@ -290,7 +289,7 @@ def without_texts(item: Json) -> Json:
 
 
 def _within(waiting: Waiting) -> Waiting:
-    """Returns as many of the items as have room in a file."""
+    """Returns as many of the items as fit into a file."""
     size, kept = 0, {kind: dict[str, Json]() for kind in _KINDS}
     for kind, items in waiting.items():
         for name, item in items.items():

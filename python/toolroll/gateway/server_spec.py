@@ -16,7 +16,7 @@ LONGEST_NAME = 100
 
 
 def prefix_of(name: str) -> str:
-    """A server's name as tools and files carry it: letters, digits, "_" and "-"."""
+    """The form of a server's name in tools and files: letters, digits, "_" and "-"."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "server"
 
 
@@ -39,7 +39,7 @@ class ServerSpec:
         url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
-        review: which changes of its lists wait for approval; None: as for all servers.
+        review: the changes of its lists that wait for approval; None for the setting of all servers.
         sign_in: whether each user signs in, or one user for all, if the server asks for a sign-in.
         sign_in_origins: addresses for its sign-in, beside its own and public ones with https.
         instance: "user" starts a process for each user, "shared" one for all.
@@ -80,7 +80,7 @@ class ServerSpec:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all users share one connection: a remote server without users is one already."""
+        """Whether all users share one connection, as with a remote server without users."""
         if self.transport == "stdio":
             return self.instance == "shared"
         return self.sign_in == "shared"

@@ -78,14 +78,13 @@ class SignIn:
 
     Attributes:
         redirect_uri: the address to which the browser comes back.
-        asker: the user who gets the access, in words by label, for the person at the browser.
-        subject: issuer and subject of the token with which the asker signed in at the gateway, if there is
-            one.
+        asker: describes the user who gets the access, label → text, for the person at the browser.
+        subject: issuer and subject of the user's token at the gateway, if there is one.
         ticket: names the attempt in the link. A secret.
         url: the authorization server's address for the browser; "" until `begun` returns.
         state: names the attempt when the browser comes back.
-        browser: the secret of the browser in which somebody has agreed; "" until then.
-        problem: why it failed; "" if it did not.
+        browser: the secret of the browser in which a person agreed; "" until then.
+        problem: the reason of its failure; "" without one.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class SignIn:
         return self.redirect_uri.startswith("https://")
 
     async def run(self) -> None:
-        """Runs until the browser has come back, or time is up. Errors go into `problem`."""
+        """Runs until the browser has come back or the time is up. Stores errors in `problem`."""
         try:
             await anyio.to_thread.run_sync(self._forget_other_address)
             provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
@@ -193,7 +192,7 @@ class SignIns:
     ) -> tuple[SignIn, bool]:
         """Returns the attempt for this account, and whether it is new: then the caller has to run it.
 
-        An attempt whose link was used gives way to a new one.
+        If the attempt's link was used already, a new attempt replaces it.
 
         Raises:
             SignInFailed: too many people are signing in.
@@ -211,7 +210,7 @@ class SignIns:
         return attempt, True
 
     def running(self, account: ServerAccount) -> SignIn | None:
-        """Returns the attempt for this account whose link can still be used, if there is one."""
+        """Returns the attempt for this account with an unused link, if there is one."""
         found = self._attempts.get((account.server, account.user))
         return None if found is None or found.is_done or found.browser else found
 
@@ -224,7 +223,7 @@ class SignIns:
         ]
 
     async def _asked(self, request: Request) -> Response:
-        """Says who asks. It does not use the link up, because programs that preview links come here, too."""
+        """Shows who will get the access. Leaves the link usable: programs that preview links open it, too."""
         attempt = self._of_ticket(request)
         if attempt is None:
             return _told(_OVER, 410)
@@ -244,7 +243,7 @@ class SignIns:
         return response
 
     async def _agreed(self, request: Request) -> Response:
-        """Leads the browser in which somebody has agreed to the provider."""
+        """Redirects the browser to the provider after the person agreed."""
         attempt = self._of_ticket(request)
         if attempt is None:
             return _told(_OVER, 410)
@@ -261,7 +260,7 @@ class SignIns:
         return response
 
     async def _came_back(self, request: Request) -> Response:
-        """Takes the provider's answer from the browser in which somebody has agreed."""
+        """Takes the provider's answer from the browser in which the person agreed."""
         parameters = dict(request.query_params)
         state = parameters.get("state", "")
         attempt = next((each for each in self._open() if state and each.state == state), None)
@@ -277,7 +276,7 @@ class SignIns:
         return response
 
     def _of_ticket(self, request: Request) -> SignIn | None:
-        """Returns the attempt of this link, if the link was not used."""
+        """Returns the attempt of an unused link."""
         ticket = request.path_params["ticket"].encode()
         found = (each for each in self._open() if hmac.compare_digest(each.ticket.encode(), ticket))
         return next((each for each in found if each.url and not each.browser), None)

@@ -1,7 +1,7 @@
 """Rewrites OpenAPI's schemas as JSON Schema.
 
-References stay references: each schema that one leads to is copied once into `$defs`, so a schema that refers
-to itself needs no end. Version 3.0 writes some things in its own way, version 3.1 as JSON Schema does.
+Each schema behind a reference is copied once into `$defs` and stays a reference, so a schema may refer to
+itself. Version 3.0 differs from JSON Schema in some keywords, version 3.1 does not.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Payload:
 
 
 def _source_hash(tool: Tool) -> str:
-    """The hash of the fields that the source sends: an empty list of examples differs from no list."""
+    """The hash of the fields in the definition. An empty list of examples differs from a missing one."""
     parts = [checked_hash(tool), *sorted(tool.keys or ())]
     parts += (
         f"{name}={value}" for name in GOVERNED if (value := getattr(tool, name)) != getattr(_PLAIN, name)
@@ -126,7 +126,7 @@ def _source_hash(tool: Tool) -> str:
 def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, dict[str, Any]]:
     """Toolkits with the keywords and patterns of their routes.
 
-    A route to several toolkits counts for each. A route may name a toolkit that nothing else declares.
+    A route to several toolkits counts for each of them. A route may be the only declaration of a toolkit.
     """
     declared: dict[str, Toolkit] = {}
     for toolkit in definitions.toolkits:

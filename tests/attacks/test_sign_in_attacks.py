@@ -38,8 +38,8 @@ from tests.ports import free_port
 from toolroll.registry.access.accounts import Accounts
 from toolroll.registry.editing.audit import Audit
 from toolroll.registry.registry import Registry
-from toolroll.server.request_limits import read_rate
-from toolroll.server.sign_in_attempts import LONGEST_DELAY_S, PLACES, SignInAttempts
+from toolroll.server.admission import read_rate
+from toolroll.server.sign_in import LONGEST_DELAY_S, PLACES, SignInAttempts
 
 FROM_PAGE = {"X-Toolroll-Page": "1", "Sec-Fetch-Site": "same-origin"}
 PASSWORD = "correct horse battery"

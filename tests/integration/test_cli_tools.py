@@ -248,7 +248,7 @@ def test_what_becomes_of_what_waited_is_said(on_sqlite, tmp_path):
     said = on_sqlite("registry", "update", "ping", "--set", "summary=Ping").out
     assert said == "ping: updated, still waits for approval, version 3\n"
     said = on_sqlite("registry", "rollback", "ping", "--to", "1").out
-    assert "what waited is given up" in said
+    assert "the content that waited is discarded" in said
 
 
 def test_a_tool_is_created_from_options_a_file_or_standard_input(typed, on_sqlite, tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ from tests.integration.outcome_worker import event, no_selection
 from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
 from tests.integration.recorder import Recorder
 from toolroll import Recording, Toolroll
-from toolroll.cli.registry.keep import keep
+from toolroll.cli.registry.state import keep
 from toolroll.model.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events import lease
 from toolroll.registry.events.rows import ReceivedReport

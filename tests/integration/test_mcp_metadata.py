@@ -102,7 +102,7 @@ def test_a_list_in_any_form_is_synced_and_a_wrong_one_refused(registry):
     assert registry.tool("drop_db").tool.description == DROP["description"]
     with pytest.raises(InvalidInput, match="toolkit is 'x', must be '': the Definitions name their toolkits"):
         registry.sync(read_tools([openai]), plugin="p", toolkit="x")
-    with pytest.raises(InvalidInput, match="while_waiting is 'shown', must be one of hidden, approved"):
+    with pytest.raises(InvalidInput, match="while_waiting is 'shown', must be one of approved, hidden"):
         registry.sync([DROP], plugin="p", while_waiting="shown")
 
 

@@ -157,7 +157,7 @@ def test_a_collector_that_is_away_delays_no_request_and_no_stop(tmp_path, caplog
 def test_without_a_collector_nothing_of_opentelemetry_is_made(tmp_path):
     with service(tmp_path, "", 1) as (call, key):
         assert call("POST", "/select", {"message": "a host"}, key=key)[0] == 200
-        assert "TracedRequests" not in str(call.application.user_middleware)
+        assert "RequestTracer" not in str(call.application.user_middleware)
 
 
 def test_a_wrong_url_is_found_by_the_check(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
             "simulate": "toolroll.cli.lab.simulate",
-            "bench": "toolroll.cli.lab.bench",
+            "bench": "toolroll.cli.evaluate:bench",
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),
@@ -87,8 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("toolroll", "interrupted; unfinished changes were rolled back", INTERRUPTED)
     except ToolrollError as error:
-        told = [_fail(meta.get(PATH, "toolroll"), str(each)) for each in getattr(error, "problems", (error,))]
-        return told[0]
+        statuses = [
+            _fail(meta.get(PATH, "toolroll"), str(each)) for each in getattr(error, "problems", (error,))
+        ]
+        return statuses[0]
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _STORE_PACKAGES:
             raise
@@ -100,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn_of_unknown_variables() -> None:
-    """Warns of misspelt variables. The names of all are imported only if one is not among the few here."""
+    """Warns of misspelt variables. Imports all names only if a variable is not among the few here."""
     if any(name.startswith("TOOLROLL_") and name not in _VARIABLES for name in os.environ):
         from toolroll.selection.environment_names import warn_of_unknown
 

@@ -8,41 +8,31 @@ from typing import TYPE_CHECKING
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import embedder_option, flag, json_option, on_bad_tool_option, option
+from toolroll.cli.options import (
+    embedder_option,
+    hnsw_option,
+    json_option,
+    on_bad_tool_option,
+    option,
+    profile_option,
+    tiers_option,
+)
 from toolroll.cli.output import Progress, print_json, printable
-from toolroll.cli.parameter_types import names
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
 
 
-@declare(
-    "build",
-    example="toolroll build toolkits/ --to tools.catalog",
-)
+@declare("build", example="toolroll build toolkits/ --to tools.catalog")
 @click.argument("source", metavar="PATH")
 @option(
     "--to target", "The file to write; an older one is replaced in one step.", required=True, metavar="FILE"
 )
-@option(
-    "--tiers",
-    "The subscription tiers, lowest first: free,pro.",
-    type=names,
-    metavar="NAME,…",
-    unset="those in catalog.json",
-)
+@tiers_option
 @on_bad_tool_option
-@option(
-    "--profile",
-    "Named set of parameters, the one that readers use. Variables such as TOOLROLL_MAX_TOOLS change single "
-    "ones.",
-    metavar="NAME",
-    envvar="TOOLROLL_PROFILE",
-    show_envvar=True,
-    unset="default",
-)
+@profile_option("Named set of parameters, the one that readers use.")
 @embedder_option(envvar="TOOLROLL_EMBEDDER", show_envvar=True)
-@flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
+@hnsw_option
 @json_option
 def command(
     source: str,

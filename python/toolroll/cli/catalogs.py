@@ -12,14 +12,16 @@ from toolroll.cli.options import (
     POLL_S,
     embedder_option,
     flag,
+    hnsw_option,
     is_registry,
     json_option,
     on_bad_tool_option,
     option,
     storage_options_option,
+    tiers_option,
 )
 from toolroll.cli.output import Progress, note, print_list, print_result, redacted
-from toolroll.cli.parameter_types import POSITIVE, names
+from toolroll.cli.parameter_types import POSITIVE
 from toolroll.model.errors import Denied, InvalidInput, NotFound
 from toolroll.runtime.extras import needs_extra
 
@@ -75,11 +77,11 @@ def key(file: str, json: bool) -> None:
     envvar="TOOLROLL_CATALOG_KEY",
     show_envvar=True,
 )
-@option("--tiers", "The subscription tiers, lowest first.", type=names, metavar="NAME,…", unset="as written")
+@tiers_option
 @on_bad_tool_option
 @option("--profile", "The profile that replicas use.", metavar="NAME", unset="default")
 @embedder_option()
-@flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
+@hnsw_option
 @storage_options_option
 @json_option
 def build(
@@ -187,7 +189,7 @@ def prune(
 ) -> None:
     """Delete old published catalogs.
 
-    Replicas keep copies of what they use, so none is disturbed. What was written within the last hour stays.
+    Replicas keep copies of the catalogs that they use. Files of the last hour stay.
     """
     from toolroll.snapshots.publisher import prune
 
@@ -206,17 +208,17 @@ def prune(
 
 
 def _problems_of_pointer(shelf: Shelf, newest: Manifest | None) -> Iterator[str]:
-    """What is wrong with `newest.json`, which replicas read first. newest: of the manifests, read before."""
+    """Problems of `newest.json`, which replicas read first. newest: the newest manifest in the listing."""
     from toolroll.snapshots.shelf import NEWEST
 
-    mends = "`toolroll catalogs build` writes it again"
+    advice = "`toolroll catalogs build` writes it again"
     try:
         named = shelf.newest()
     except (InvalidInput, Denied) as error:
-        yield f"{error}; {mends}"
+        yield f"{error}; {advice}"
         return
     if named != newest and (named is None or newest is None or named.order < newest.order):
-        yield f"{shelf.folder}/{NEWEST}: does not name the newest catalog; {mends}"
+        yield f"{shelf.folder}/{NEWEST}: does not name the newest catalog; {advice}"
 
 
 def _nothing(shelf: Shelf) -> NotFound:

@@ -1,4 +1,4 @@
-"""The kinds of commands: their help has examples, and lazy groups import a command when it is asked for."""
+"""Kinds of commands: their help has examples, and lazy groups import a command when it is needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command with others below it. Without one it prints its help and counts as used wrongly."""
+    """A command with others below it. Without a further name it prints its help and exits with status 2."""
 
     command_class = Command
 
@@ -60,22 +60,24 @@ class Group(Command, click.Group):
         return super().resolve_command(ctx, args)
 
 
-class ListGroup(Group):
-    """A group whose `list` runs where no command is named: `registry rules` is `registry rules list`."""
+class DefaultGroup(Group):
+    """A group with a default command: `registry rules` runs `registry rules list`."""
+
+    default = "list"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `list` in front of options."""
+        """Puts the default command in front of options."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = ["list", *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 
 class LazyGroup(Group):
-    """A group whose commands are modules, imported when they are asked for.
+    """A group that imports a command when it is needed.
 
     Attributes:
-        modules: by name of the command, the module whose `command` it is.
-        sections: headings of the help with the names below them; it does not list other names.
+        modules: by name of the command, its module, and `:attribute` if that is not `command`.
+        sections: headings of the help with the names below them; other names are not listed.
     """
 
     def __init__(
@@ -95,10 +97,10 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command."""
-        module = self.modules.get(cmd_name)
-        if module is None:
+        if cmd_name not in self.modules:
             return None
-        found = import_module(module).command
+        module, _, attribute = self.modules[cmd_name].partition(":")
+        found = getattr(import_module(module), attribute or "command")
         assert isinstance(found, click.Command)
         return found
 

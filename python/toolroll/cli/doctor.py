@@ -1,4 +1,4 @@
-"""`toolroll doctor`: says what works on this machine, and what does not."""
+"""`toolroll doctor`: checks the installation, the settings and the registry."""
 
 from __future__ import annotations
 
@@ -63,13 +63,7 @@ _FAST_HTTP = ("httptools",) if sys.platform == "win32" else ("uvloop", "httptool
 
 @dataclass(frozen=True)
 class Check:
-    """What one check has found.
-
-    Attributes:
-        what: was checked.
-        is_right: None for what is only said.
-        text: the finding.
-    """
+    """A finding. is_right: None if it is only information."""
 
     what: str
     is_right: bool | None
@@ -82,8 +76,7 @@ class Check:
 
 
 @declare(
-    "doctor",
-    example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml",
+    "doctor", example="toolroll doctor --catalog sqlite:///tools.db\ntoolroll doctor --config server.toml"
 )
 @path_option("--config", "The service's settings, as TOML.")
 @option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="as configured")
@@ -107,7 +100,7 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
     from toolroll.selection.environment_names import SERVER_PREFIX  # imports numpy, which --help does without
 
     yield Check("toolroll", None, f"{__version__}, Python {platform.python_version()}, {sys.platform}")
-    yield _tried("selection", _select)
+    yield _try("selection", _select)
     yield Check("extras", None, _extras())
     if find_spec("fastapi") is not None:
         yield _http()
@@ -126,7 +119,7 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
                 yield Check("settings", False, redacted(str(each)))
     url = settings.catalog if settings else catalog
     if settings or url:
-        yield _tried("embedder", lambda: _embedder(settings.embedder if settings else "static"))
+        yield _try("embedder", lambda: _embedder(settings.embedder if settings else "static"))
     if not url:
         reason = "--catalog names one"
         if settings is not None:
@@ -135,11 +128,11 @@ def _checks(config: Path | None, catalog: str | None) -> Iterator[Check]:
             reason = "the settings that name it are wrong"
         yield Check("registry", None, f"not checked: {reason}")
         return
-    yield _tried("registry", lambda: _registry(url))
-    yield _tried("outbox", lambda: _outbox(url, settings.outbox if settings else ""))
+    yield _try("registry", lambda: _registry(url))
+    yield _try("outbox", lambda: _outbox(url, settings.outbox if settings else ""))
 
 
-def _tried(what: str, check: Callable[[], str]) -> Check:
+def _try(what: str, check: Callable[[], str]) -> Check:
     try:
         return Check(what, True, check())
     except (ToolrollError, OSError, ModuleNotFoundError) as error:
@@ -157,7 +150,7 @@ def _http() -> Check:
 
 
 def _extras() -> str:
-    """Those that are installed, with a version, and then the others."""
+    """The installed extras with a version, then the others."""
     there, missing = list[str](), list[str]()
     for extra, distributions in _EXTRAS.items():
         try:
@@ -171,7 +164,7 @@ def _extras() -> str:
 
 
 def _settings(config: Path | None, catalog: str | None) -> tuple[ServerSettings, list[ToolrollError]]:
-    """The settings, and what is wrong with them. Others check the registry, the embedder and the outbox."""
+    """The settings and their problems. The registry, the embedder and the outbox have checks of their own."""
     from toolroll.server.serving import problems_with
     from toolroll.server.setting_sources import SettingSources
 
@@ -211,7 +204,7 @@ def _embedder(name: str) -> str:
 
 
 def _outbox(url: str, file: str) -> str:
-    """Whether outcomes can be written where the service would write them."""
+    """Checks that the service could write outcomes."""
     from toolroll.registry.outbox.outbox import check_outbox, usual_outbox
 
     outbox = Path(file) if file else usual_outbox(url)

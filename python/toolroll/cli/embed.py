@@ -22,8 +22,7 @@ from toolroll.model.errors import InvalidInput
 
 @declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
 @embedder_option(
-    help="What embeds texts: minilm, multilingual, ollama:MODEL, …: the one that readers use.",
-    default=None,
+    help="What embeds texts: minilm, multilingual, ollama:MODEL, …: the one that readers use.", default=None
 )
 @flag("--dry-run", "Count the missing vectors, embed nothing.")
 @flag("--prune", "Delete vectors of texts that no tool has any more.")

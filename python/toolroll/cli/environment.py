@@ -1,7 +1,7 @@
-"""A profile from variables of the environment: what an operator tunes without touching code.
+"""A profile from environment variables, which operators change without code.
 
 Each parameter has a variable, `TOOLROLL_` and its name in capitals; `TOOLROLL_PROFILE` names the profile that
-they change. Nothing here is read unless somebody asks: a decision does not depend on where it runs.
+they change. Only the command line reads them: elsewhere a decision does not depend on its environment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PROFILE = PREFIX + "PROFILE"
 
 
 def from_environment(of: str | Profile | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
-    """The parameters of a profile, with those changed that the environment has a variable for.
+    """The parameters of a profile, changed by the variables of the environment.
 
-    of: the profile, or parameters to begin with; None for the profile that `TOOLROLL_PROFILE` names, or the
-    default one. An empty variable counts as not there. A variable that nothing reads is logged once.
+    of: a profile or its name; None means the one in `TOOLROLL_PROFILE`, else the default. Empty variables are
+    ignored, and unknown ones are logged once.
 
     Raises:
         NotFound: there is no profile of that name.

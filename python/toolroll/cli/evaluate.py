@@ -1,4 +1,4 @@
-"""`toolroll eval`: how good selection is on labelled messages."""
+"""`toolroll eval`, `lab converse`, `bench`: how good and how fast selection is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolroll.cli.options import (
     split_option,
 )
 from toolroll.cli.output import Progress, print_json
-from toolroll.cli.parameter_types import COUNT, POSITIVE, ascending, names
+from toolroll.cli.parameter_types import COUNT, POSITIVE, SECONDS, ascending, names, sizes
 
 _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slow the measurement
 
@@ -132,7 +132,7 @@ def command(
 
 @contextmanager
 def _without_degraded_warnings() -> Iterator[None]:
-    """Drops the log line of each degraded selection: there are thousands, and the result counts them."""
+    """Drops the log line of each degraded selection, because the result counts them."""
 
     def is_kept(record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("selection degraded")
@@ -143,3 +143,67 @@ def _without_degraded_warnings() -> Iterator[None]:
         yield
     finally:
         log.removeFilter(is_kept)
+
+
+@declare("converse", example="toolroll lab converse my-dialogs/ -k 15")
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
+@option("--profile", "Named set of parameters.", default="static", metavar="NAME")
+@set_option("the profile")
+@embedder_option()
+@option("-k", "Tools found in a turn.", type=POSITIVE, default=15)
+@option("--max-tools", "Most tools to send.", type=POSITIVE, unset="the profile's")
+@split_option()
+@option(
+    "--examples",
+    "Example messages of the tools: their own and those of the train split, their own, or none.",
+    choices=("train", "given", "none"),
+    default="none",
+)
+@json_option
+def converse(folders: tuple[str, ...], json: bool, **options: Any) -> None:
+    """Measure sessions on labelled dialogs.
+
+    Plays each dialog of a folder three times: each message alone, with the earlier messages, and as a session
+    that learns which tools were called. Reports how often the tools of a turn were sent, how many tools were
+    sent, and which share of their tokens a provider's prompt cache would have served. A folder is one of
+    `toolroll eval` whose queries have context.dialog and context.turn.
+    """
+    from toolroll.lab.evaluation.conversations import converse, table
+    from toolroll.lab.evaluation.dataset import read_dataset
+
+    with Progress() as progress:
+        results = [
+            converse(
+                read_dataset(folder),
+                progress=lambda step, done, total: progress(f"{step} {done:,}/{total:,}"),
+                **options,
+            )
+            for folder in folders
+        ]
+    found = [result.to_dict() for result in results]
+    if json:
+        print_json(found[0] if len(found) == 1 else {"results": found})
+    else:
+        print(table(results))
+
+
+@declare("bench", example="toolroll bench --tools 1000,100000 --seconds 3")
+@option("--tools", "Catalog sizes.", type=sizes, default="158,1000,10000", metavar="N[,N…]")
+@option("--seconds", "Time for each measurement.", type=SECONDS, default=1.0)
+@json_option
+def bench(tools: tuple[int, ...], seconds: float, json: bool) -> None:
+    """Measure selection on this machine.
+
+    Times whole selections on generated catalogs, stage by stage, beside plain Python with numpy.
+    """
+    from toolroll.lab.evaluation.latency import measure, table
+
+    results = []
+    with Progress() as progress:
+        for size in tools:
+            progress(f"{size} tools …")
+            results.append(measure(size, seconds))
+    if json:
+        print_json({"results": results})
+    else:
+        print(table(results))

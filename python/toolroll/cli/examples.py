@@ -84,7 +84,7 @@ def command(
     PATH is a folder of toolkit files or one file: the examples are added to the files, and nothing else in
     them changes. In a registry they become versions that wait for approval.
 
-    First it tells the number of requests and tokens and asks whether to go on. The answers are kept in a
+    It first prints the number of requests and tokens and asks whether to go on. The answers are kept in a
     file: an interrupted run continues where it stopped, and a later one asks only for what is missing. The
     key of the server is read from TOOLROLL_LLM_KEY, or for OpenAI's own address from OPENAI_API_KEY. Needs
     the extra `remote`.
@@ -102,7 +102,7 @@ def command(
     log = AnswerLog(answers or default_path(source), model=model, language=language, seed=seed)
     with ExitStack() as stack:
         tools = _tools(options, on_bad_tool, stack)
-        chosen = _chosen(tools, only)
+        chosen = _choose(tools, only)
         with Progress(_BETWEEN_S) as progress:
             planned = plan(
                 tools.definitions,
@@ -114,7 +114,7 @@ def command(
                 progress=progress.counter("comparing tools"),
             )
         cost = planned.cost(language)
-        if cost.requests and not _is_agreed(cost, endpoint.url, yes):
+        if cost.requests and not _agrees(cost, endpoint.url, yes):
             note("nothing was asked, nothing was written")
             return 1
         asking = RequestRun(endpoint, log, language)
@@ -153,8 +153,8 @@ def _tools(options: WriteOptions, on_bad_tool: OnBadTool | None, stack: ExitStac
     return FolderTools(options.catalog, on_bad_tool)
 
 
-def _chosen(tools: EditableTools, only: Sequence[str] | None) -> tuple[str, ...]:
-    """The tools that may get examples, of those that the patterns name."""
+def _choose(tools: EditableTools, only: Sequence[str] | None) -> tuple[str, ...]:
+    """The tools that match the patterns and may get examples."""
     if only is None:
         return tuple(tools.names)
     found: dict[str, None] = {}
@@ -171,8 +171,8 @@ def _chosen(tools: EditableTools, only: Sequence[str] | None) -> tuple[str, ...]
     return tuple(found)
 
 
-def _is_agreed(cost: Cost, url: str, yes: bool) -> bool:
-    """Tells the cost; whether to go on."""
+def _agrees(cost: Cost, url: str, yes: bool) -> bool:
+    """Prints the cost. Returns whether to go on."""
     note(
         f"{cost.requests:,} request{'s' * (cost.requests != 1)} to {redacted(url)} for {cost.tools:,} tools: "
         f"some {cost.input_tokens:,} tokens to read and {cost.output_tokens:,} to write; more where answers "

@@ -1,4 +1,4 @@
-"""Options that several commands share: which registry, whose tools, which period, who changes what and why.
+"""Options that several commands share: the registry, the organisation, the period, the actor and the reason.
 
 A decorator such as `org_options` declares a set of options and passes them to the command as one value.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.output import note
-from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
+from toolroll.cli.parameter_types import POSITIVE, assignment, names, once_each, timestamp
 from toolroll.model.argument_checks import check_registry_url
 from toolroll.model.errors import InvalidInput
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CATALOG = "TOOLROLL_CATALOG"  # the environment variable with the registry's URL
 READ_REPLICA = "TOOLROLL_READ_REPLICA"  # the environment variable with the URL of its copy for reports
-POLL_S = 0.05  # how long a command that follows a registry takes to stop
+POLL_S = 0.05  # bounds the time that a command over a registry takes to stop
 
 _URL = re.compile(r"(sqlite|postgres(ql)?)(\+\w+)?:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -46,10 +46,9 @@ class RegistryOptions:
     """The registry that a command works on.
 
     Attributes:
-        catalog: URL of the registry. It may hold a password, so it is printed only through `redacted`.
-        json: print one JSON object.
-        actor: the person who changes something; None for the login name.
-        read_replica: URL of a copy of the registry, which reports read; empty for none.
+        catalog: URL of the registry. It may hold a password: print it only through `redacted`.
+        actor: the author of changes; None means the login name.
+        read_replica: URL of a copy of the registry for reports; empty if there is none.
     """
 
     catalog: str
@@ -59,7 +58,7 @@ class RegistryOptions:
 
     @property
     def actor_name(self) -> str:
-        """Who acts: the option's value, or the login name."""
+        """The author of changes: the option's value, or the login name."""
         if self.actor:
             return self.actor
         import getpass
@@ -88,7 +87,7 @@ class RegistryOptions:
 
     @contextmanager
     def read_replica_database(self) -> Iterator[Database]:
-        """Opens the copy of the registry; its first read fails if it is the copy of another one."""
+        """Opens the copy of the registry. The first read fails if it is a copy of another registry."""
         from toolroll.registry.store.read_replica import ReadReplica
 
         with self.database() as primary, closing(ReadReplica(self.read_replica, primary)) as replica:
@@ -105,28 +104,28 @@ class RegistryOptions:
 
 @dataclass(frozen=True)
 class OrgOptions(RegistryOptions):
-    """The same, for one organisation; "" is the platform."""
+    """A registry and one of its organisations; "" is the platform."""
 
     org: str = ""
 
 
 @dataclass(frozen=True)
 class WriteOptions(OrgOptions):
-    """The same, for a command that changes something; the reason is kept with the change."""
+    """Options of a command that changes something. The registry keeps the reason with the change."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class WindowOptions(RegistryOptions):
-    """A registry and which of its events are meant: of one organisation or of all (None), and from when."""
+    """A registry and a period of its events. org: None means all organisations."""
 
     org: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
     def window(self) -> Window:
-        """The same, as analytics take it."""
+        """Converts it for analytics."""
         from toolroll.registry.analytics.window import Window
 
         return Window(self.org, self.since, self.until)
@@ -137,8 +136,8 @@ def option(
 ) -> Decorator:
     """Declares an option.
 
-    names: separated by spaces; the last may be that of the parameter. unset: what help names as the default
-    of an option that has no default value.
+    names: separated by spaces; the last may name the parameter. unset: the help's text in place of a missing
+    default.
     """
     if choices:
         attributes["type"] = click.Choice(choices)
@@ -162,7 +161,7 @@ def flag(names: str, help: str, **attributes: Any) -> Decorator:
 
 def _url(context: click.Context, option: click.Parameter, url: str) -> str:
     if url and is_registry(url):
-        check_registry_url(url)  # before a package that a registry needs is missed
+        check_registry_url(url)  # before the import of a registry's packages fails
     elif url:
         raise InvalidInput(
             f"{option.opts[0]} {url!r:.200}: is not a registry, must be sqlite:///FILE or "
@@ -203,14 +202,14 @@ _REASON = option("--reason", "Why; kept with the change.", default="", metavar="
 _UNTIL = option("--until", "End, in the same form.", type=timestamp, metavar="TIME", unset="now")
 
 
-def _pack(cls: type[RegistryOptions], *options: Decorator) -> Decorator:
+def pack(cls: type[Any], *options: Decorator) -> Decorator:
     """Declares options whose values the command gets as its first argument, an instance of `cls`."""
-    names = {each.name for each in fields(cls)}
+    of_value = {each.name for each in fields(cls)}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def run(**values: Any) -> Any:
-            packed = {name: values.pop(name) for name in names & set(values)}
+            packed = {name: values.pop(name) for name in of_value & set(values)}
             return function(cls(**packed), **values)
 
         declared: Callable[..., Any] = run
@@ -221,20 +220,20 @@ def _pack(cls: type[RegistryOptions], *options: Decorator) -> Decorator:
     return decorate
 
 
-registry_options = _pack(RegistryOptions, _CATALOG, json_option)
-org_options = _pack(OrgOptions, _ORG, _CATALOG, json_option)
-report_options = _pack(RegistryOptions, _CATALOG, _READ_REPLICA, json_option)
-any_org_options = _pack(WindowOptions, _ANY_ORG, _CATALOG, json_option)
-write_options = _pack(WriteOptions, _ORG, _ACTOR, _REASON, _CATALOG, json_option)
-platform_write_options = _pack(WriteOptions, _ACTOR, _REASON, _CATALOG, json_option)
-source_options = _pack(
+registry_options = pack(RegistryOptions, _CATALOG, json_option)
+org_options = pack(OrgOptions, _ORG, _CATALOG, json_option)
+report_options = pack(RegistryOptions, _CATALOG, _READ_REPLICA, json_option)
+any_org_options = pack(WindowOptions, _ANY_ORG, _CATALOG, json_option)
+write_options = pack(WriteOptions, _ORG, _ACTOR, _REASON, _CATALOG, json_option)
+platform_write_options = pack(WriteOptions, _ACTOR, _REASON, _CATALOG, json_option)
+source_options = pack(
     WriteOptions, click.argument("catalog", metavar="PATH|URL"), _ORG, _ACTOR, _REASON, json_option
 )
-import_options = _pack(WriteOptions, _catalog("--to"), _ORG, _ACTOR, _REASON, json_option)
+import_options = pack(WriteOptions, _catalog("--to"), _ORG, _ACTOR, _REASON, json_option)
 
 
 def window_options(since: str | None = "30d") -> Decorator:
-    """Declares whose events and of which period; `since` is the default of its begin."""
+    """Declares the organisation and the period of events. since: the default begin."""
     begin = option(
         "--since",
         "Begin: 2026-03-01, 2026-03-01T12:00, or how long ago (12h, 7d).",
@@ -243,7 +242,7 @@ def window_options(since: str | None = "30d") -> Decorator:
         metavar="TIME",
         unset=since or "the first event",
     )
-    return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, _READ_REPLICA, json_option)
+    return pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, _READ_REPLICA, json_option)
 
 
 def embedder_option(
@@ -253,6 +252,38 @@ def embedder_option(
     return option("--embedder", help, **{"default": "static", "metavar": "NAME", **attributes})
 
 
+def profile_option(help: str = "Named set of parameters.") -> Decorator:
+    """Declares `--profile`, which variables of the environment change."""
+    return option(
+        "--profile",
+        f"{help} Variables such as TOOLROLL_MAX_TOOLS change single ones.",
+        metavar="NAME",
+        envvar="TOOLROLL_PROFILE",
+        show_envvar=True,
+        unset="default",
+    )
+
+
+def caller_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declares the fields of a caller that rules read."""
+    for each in (
+        option("--page", "Page that the user is on.", default=""),
+        option("--tier", "Subscription tier, for rules.", default=""),
+        option("--role roles", "Role of the user; repeatable.", multiple=True),
+        option("--user", "User that asks, for rules.", default=""),
+    ):
+        function = each(function)
+    return function
+
+
+tiers_option = option(
+    "--tiers",
+    "The subscription tiers of a folder, lowest first: free,pro.",
+    type=names,
+    metavar="NAME,…",
+    unset="those in its catalog.json",
+)
+hnsw_option = flag("--hnsw", "Also build a graph over the vectors, which pays above some 50,000 tools.")
 on_bad_tool_option = option(
     "--on-bad-tool",
     "What to do with a tool that has an error: stop (refuse), or repair or omit it and say so (skip).",
@@ -313,7 +344,7 @@ on_option = option(
 
 
 def check_on(on: str) -> None:
-    """Imports what `--on` names, before other packages are missed: its extra brings those, too."""
+    """Imports Ray first if `--on` names it: its extra also brings the other packages."""
     if on == "ray":
         import toolroll.lab.offline.ray_cluster  # noqa: F401
 

@@ -30,7 +30,7 @@ def print_json(value: object) -> None:
 
 
 def print_result(as_json: bool, value: object, text: str) -> None:
-    """Prints what a command did: as a JSON value, or as a line of text."""
+    """Prints the result of a command, as a JSON value or as a line of text."""
     if as_json:
         print_json(value)
     else:
@@ -74,7 +74,7 @@ def print_list(
         for heading, field in pairs
     ]
     headings = [heading.replace("_", " ") for heading, _ in pairs]
-    print_table(headings, ([_shown(get(item)) for get in getters] for item in items))
+    print_table(headings, ([_cell_value(get(item)) for get in getters] for item in items))
 
 
 def _getter(field: str) -> Callable[[Any], object]:
@@ -84,7 +84,7 @@ def _getter(field: str) -> Callable[[Any], object]:
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
-def _shown(value: Any) -> object:
+def _cell_value(value: Any) -> object:
     """A field as a cell shows it."""
     if value in ("", None, (), []):
         return None
@@ -119,18 +119,18 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, longest: int | None = None) -> str:
-    """The same on one line, cut to at most `longest` characters."""
+    """The printable text on one line, cut to at most `longest` characters."""
     text = printable(" ".join(text.split("\n")))
     return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def remark(text: str) -> str:
-    """The same on one line, for standard error. Long bad input without a space is cut."""
+    """The text on one line, for standard error. Long input without a space is cut."""
     return one_line(_LONG_RUN.sub(lambda run: f"{run[0][:_SHOWN_OF_RUN]}…", text))
 
 
 def note(text: str) -> None:
-    """Prints a remark beside the result, on one line."""
+    """Prints a remark on standard error, on one line."""
     print(remark(text), file=sys.stderr)
 
 
@@ -145,9 +145,9 @@ def _width(text: str) -> int:
 
 
 class Progress:
-    """One line on the terminal that is overwritten, and cleared at the end. Off a terminal it prints nothing.
+    """A line of progress on a terminal, cleared at the end. Without a terminal it prints nothing.
 
-    between_s: least time from one text to the next, so that showing it does not slow a measurement.
+    between_s: the least time between two texts, so that output does not slow a measurement.
     """
 
     def __init__(self, between_s: float = 0.0) -> None:
@@ -168,5 +168,5 @@ class Progress:
             print(f"\r\033[K{one_line(text)}", end="", file=sys.stderr, flush=True)
 
     def counter(self, of: str) -> Callable[[int, int], None] | None:
-        """A function that shows how many are done, or None where nobody would see it."""
+        """A function that shows a count of finished items; None without a terminal."""
         return (lambda done, total: self(f"{of} {done:,}/{total:,}")) if self.shows else None

@@ -1,4 +1,4 @@
-"""Types of options and arguments: each reads a text, or says what is allowed."""
+"""Types of options and arguments: each reads a text, or names the allowed values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sizes(text: str) -> tuple[int, ...]:
 
 
 def ascending(text: str) -> tuple[int, ...]:
-    """The same, in ascending order, each number once."""
+    """Whole numbers in ascending order, each once."""
     numbers = sizes(text)
     if list(numbers) != sorted(set(numbers)):
         raise click.BadParameter(f"{text}: must be ascending, each number once")

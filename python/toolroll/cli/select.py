@@ -12,15 +12,18 @@ from toolroll.cli.commands import command as declare
 from toolroll.cli.options import (
     CATALOG,
     POLL_S,
+    caller_options,
     embedder_option,
     flag,
     is_registry,
     json_option,
     on_bad_tool_option,
     option,
+    profile_option,
+    tiers_option,
 )
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.cli.parameter_types import COUNT, names
+from toolroll.cli.parameter_types import COUNT
 from toolroll.cli.parameter_types import provider as provider_name
 from toolroll.model.errors import InvalidInput
 
@@ -51,18 +54,9 @@ if TYPE_CHECKING:
 @option("--max-tools", "Most tools in all, base and pinned ones included.", type=COUNT, unset="the profile's")
 @option("--budget-tokens", "Most tokens of the schemas.", type=COUNT, unset="no limit")
 @option("--org", "Organisation that asks; its own tools and rules in a registry count too.", default="")
-@option("--user", "User that asks, for rules.", default="")
-@option("--role roles", "Role of the user; repeatable.", multiple=True)
-@option("--tier", "Subscription tier, for rules.", default="")
-@option(
-    "--tiers",
-    "The subscription tiers of a folder, lowest first: free,pro.",
-    type=names,
-    metavar="NAME,…",
-    unset="those in its catalog.json",
-)
+@caller_options
+@tiers_option
 @on_bad_tool_option
-@option("--page", "Page that the user is on.", default="")
 @option(
     "--provider",
     "Provider whose limits on the number of tools apply: openai, anthropic, gemini or another.",
@@ -83,14 +77,7 @@ if TYPE_CHECKING:
     metavar="NAME",
 )
 @option("--exclude", "Omit this tool; repeatable, or a JSON list.", multiple=True, metavar="NAME")
-@option(
-    "--profile",
-    "Named set of parameters. Variables such as TOOLROLL_MAX_TOOLS change single ones.",
-    metavar="NAME",
-    envvar="TOOLROLL_PROFILE",
-    show_envvar=True,
-    unset="default",
-)
+@profile_option()
 @embedder_option(envvar="TOOLROLL_EMBEDDER", show_envvar=True)
 @json_option
 @flag("--explain", "Print why each tool is in or out.")
@@ -150,11 +137,7 @@ def command(
         if not settings and not (catalog and is_registry(catalog)):
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
         turn = Context(
-            **context,
-            settings=settings,
-            provider=provider or "",
-            required=required,
-            exclude=excluded,
+            **context, settings=settings, provider=provider or "", required=required, exclude=excluded
         )
         roll.warm_up([turn.org])
         unknown = roll.unknown_values(turn)
@@ -205,7 +188,7 @@ def _print_visible(visible: VisibleTools, unknown: Sequence[str], as_json: bool)
 
 
 def _names(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that a repeatable option gives, each a name or a JSON list of names."""
+    """The names of a repeatable option. Each value is a name or a JSON list of names."""
     from toolroll.model.context import names_of_json
 
     found: list[str] = []
@@ -238,12 +221,7 @@ def _open(
         if is_saved(catalog):
             return Toolroll.load(catalog, tiers=tiers or None, embedder=embedder, profile=profile)
         return Toolroll.from_folder(
-            catalog,
-            tiers=tiers,
-            embedder=embedder,
-            profile=profile,
-            on_bad_tool=on_bad_tool,
-            progress=shown,
+            catalog, tiers=tiers, embedder=embedder, profile=profile, on_bad_tool=on_bad_tool, progress=shown
         )
     return Toolroll.open(
         catalog,

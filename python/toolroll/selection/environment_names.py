@@ -16,7 +16,7 @@ from toolroll.selection.profiles import Profile
 _log = logging.getLogger("toolroll")
 
 PREFIX = "TOOLROLL_"
-SERVER_PREFIX = PREFIX + "SERVER_"  # the service's settings; `server/settings.py` refuses unknown ones
+SERVER_PREFIX = PREFIX + "SERVER_"  # the service's settings; `server/setting_sources.py` refuses unknown ones
 OTHERS = frozenset(
     PREFIX + name
     for name in (

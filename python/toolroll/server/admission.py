@@ -1,10 +1,11 @@
-"""`OrgAdmission`: shares one process between organisations, so that one takes nothing from the others.
+"""Limits of requests: what one caller or one organisation may ask of a process that others share.
 
-Three limits. Rate: requests in a time, which is fixed. Slots: an organisation may have as many requests at a
-time as slots are free, so one alone gets half of them, and a newcomer always finds some. Share: if requests
-wait for the event loop, organisations are refused whose requests cost the most time and bytes in the last
-second, until nothing waits. The share does not count where an organisation is alone, for one that sends one
-request at a time, or where requests wait although the service does little: then the host is busy.
+`RequestLimits` counts the requests of each caller: in a time, and at a time. `OrgAdmission` has three limits
+of an organisation. Rate: requests in a time. Slots: an organisation may have as many requests at a time as
+slots are free, so one alone gets half of them, and a newcomer always finds some. Share: if requests wait for
+the event loop, the organisations are refused whose requests cost the most time and bytes in the last second.
+The share does not count for an organisation that is alone or sends one request at a time, nor while the
+service does little: then the host is busy.
 
 Source of the rule for slots: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 switches", 1998.
@@ -19,20 +20,23 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from toolroll.model.errors import Unavailable, quoted
-from toolroll.server.request_limits import read_rate
+from limits import RateLimitItem, parse_many
+from limits.aio.storage import MemoryStorage  # the other one starts a thread every 10 ms, and waits for it
+from limits.aio.strategies import FixedWindowRateLimiter
 
+from toolroll.model.errors import InvalidInput, Unavailable, quoted
+
+BUSY_RETRY_S = 1
 _BEAT_S = 0.01
-_WAITING_S = 0.02  # lag of the event loop above which requests count as waiting
-_SMOOTHING = 0.3  # of the lag: one long step is no overload
-_BEATS = 10  # from one update of what organisations have used to the next
 _IDLE_BEATS = 200  # without a request, until the beat stops
-_HALF_LIFE_S = 1.0  # of what an organisation has used
+_SMOOTHING = 0.3  # of the lag: one long step is no overload
+_WAITING_S = 0.02  # lag of the event loop above which requests count as waiting
+_UPDATE_S = 0.1  # from one update of the use of organisations to the next
+_HALF_LIFE_S = 1.0  # of the use of an organisation
 _USED_NOTHING = 1e-4  # seconds
-_BUSY_S = 0.3  # of about the last second, from which on what all have used may be what others wait for
+_BUSY_S = 0.3  # of about the last second: with less use in all, the service is not the reason of a lag
 _NOTED_S = 0.001  # of a request, until they are noted
-_S_PER_BYTE = 10e-9  # what a byte of a body costs beside the time of reading it
-_RETRY_S = 1.0
+_S_PER_BYTE = 10e-9  # the cost of a byte of a body, beside the time to read it
 
 
 class OrgRefused(Unavailable):
@@ -42,7 +46,7 @@ class OrgRefused(Unavailable):
         limit: the limit: "slots" or "share".
     """
 
-    def __init__(self, message: str, limit: str, retry_after_s: float = _RETRY_S) -> None:
+    def __init__(self, message: str, limit: str, retry_after_s: float = BUSY_RETRY_S) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.limit = limit
 
@@ -51,43 +55,81 @@ class OrgRateExceeded(OrgRefused):
     """An organisation has used up its requests of a time."""
 
 
+class LoopLag:
+    """How late the event loop begins a step that is due. Measures while it is called, and rests otherwise."""
+
+    def __init__(self) -> None:
+        self._lag_s, self._idle, self._is_beating = 0.0, 0, False
+
+    def __call__(self) -> float:
+        """The smoothed lag in seconds. Must be called in the event loop."""
+        self._idle = 0
+        if not self._is_beating:
+            self._is_beating = True
+            self._beat_later(asyncio.get_running_loop())
+        return self._lag_s
+
+    def _beat_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(_BEAT_S, self._beat, loop, loop.time() + _BEAT_S)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._lag_s += _SMOOTHING * (max(0.0, loop.time() - due) - self._lag_s)
+        self._idle += 1
+        if self._idle > _IDLE_BEATS:
+            self._lag_s, self._is_beating = 0.0, False
+        else:
+            self._beat_later(loop)
+
+
 class OrgAdmission:
     """The requests of organisations in one process, from its event loop and from threads of its routes."""
 
-    def __init__(self, rate: str, slots: int, refused: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        rate: str,
+        slots: int,
+        refused: Callable[[str], object] | None = None,
+        *,
+        lag: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """rate: requests of an organisation in a time. slots: requests of all organisations at a time.
 
-        refused: called with the limit of each refusal.
+        refused: called with the limit of each refusal. lag: seconds for which requests wait for the event
+        loop; None measures it.
 
         Raises:
             InvalidInput: the rate cannot be read.
         """
         item = read_rate(rate, "org_rate")
         self._amount, self._window_s = item.amount, item.get_expiry()
-        self._slots, self._refused = slots, refused
+        self._slots, self._refused, self._lag, self._clock = slots, refused, lag or LoopLag(), clock
         self._lock = threading.Lock()
         self._in_flight: Counter[str] = Counter()
-        self._total = 0
-        self._counts: dict[str, int] = {}  # organisation → requests in this window
+        self._counts: Counter[str] = Counter()  # organisation → requests in this window
         self._window = 0
         self._used: dict[str, float] = {}  # organisation → seconds of about the last second
-        self._level = math.inf  # what one may have used while requests wait
-        self._lag_s, self._used_at = 0.0, 0.0  # event loop's seconds
-        # organisation → requests in this round of the event loop: who sends one at a time has one at the most
-        self._in_round: dict[str, int] = {}
-        self._has_round = self._is_beating = False
-        self._beats, self._idle = 0, 0  # beats, and those since the last request
+        self._used_at, self._level = clock(), math.inf  # see `share_level`
+        self._lag_s = 0.0  # as of the latest request
+        # organisation → requests in this round of the event loop, which is one for a client of one at a time
+        self._in_round: Counter[str] = Counter()
+        self._has_round = False
 
     def ticket(self) -> Ticket:
-        """For one request. The event loop calls this."""
+        """Makes the ticket of one request. Must be called in the event loop."""
         if not self._has_round:
             self._has_round = True
+            with self._lock:
+                self._in_round.clear()  # a thread may have entered since the last round
             asyncio.get_running_loop().call_soon(self._end_round)
-        if not self._is_beating:
-            self._is_beating, self._idle = True, 0
-            loop = asyncio.get_running_loop()
-            self._used_at = loop.time()
-            self._beat_later(loop)
+        self._lag_s = self._lag()
+        now = self._clock()
+        if now - self._used_at >= _UPDATE_S:
+            with self._lock:
+                decay = 0.5 ** ((now - self._used_at) / _HALF_LIFE_S)
+                used = {org: used * decay for org, used in self._used.items()}
+                self._used = {org: left for org, left in used.items() if left > _USED_NOTHING}
+                self._used_at, self._level = now, share_level(list(self._used.values()))
         return Ticket(self)
 
     def count(self, org: str, own: int = 0) -> None:
@@ -100,26 +142,26 @@ class OrgAdmission:
             OrgRefused: requests wait, and the organisation has used more than its share.
         """
         with self._lock:
-            now = time.time()
+            now = self._clock()
             window = int(now // self._window_s)
             if window != self._window:
-                self._window, self._counts = window, {}
-            count = self._counts.get(org, 0)
-            if count >= self._amount:
+                self._window = window
+                self._counts.clear()
+            if self._counts[org] >= self._amount:
                 wait_s = (window + 1) * self._window_s - now
                 self._note("rate")
                 raise OrgRateExceeded(f"organisation {quoted(org)}: has used up its requests", "rate", wait_s)
             is_over = self._lag_s > _WAITING_S and self._used.get(org, 0.0) > self._level
-            in_round = self._in_round.get(org, 0)
-            if is_over and (in_round or self._in_flight.get(org, 0)) > own:
+            if is_over and (self._in_round[org] or self._in_flight[org]) > own:
                 self._note("share")
                 raise OrgRefused(
                     f"organisation {quoted(org)}: has used more than its share, and requests wait", "share"
                 )
-            self._counts[org], self._in_round[org], self._idle = count + 1, in_round + 1, 0
+            self._counts[org] += 1
+            self._in_round[org] += 1
 
     def spend(self, org: str, seconds: float) -> None:
-        """Adds up what an organisation's requests cost."""
+        """Adds to the cost of an organisation's requests."""
         with self._lock:
             self._used[org] = self._used.get(org, 0.0) + seconds
 
@@ -130,54 +172,30 @@ class OrgAdmission:
             OrgRefused: the organisation has as many requests at a time as there are free slots.
         """
         with self._lock:
-            if self._in_flight.get(org, 0) >= self._slots - self._total:
+            if self._in_flight[org] >= self._slots - self._in_flight.total():
                 self._note("slots")
                 raise OrgRefused(f"organisation {quoted(org)}: has too many requests at a time", "slots")
             self._in_flight[org] += 1
-            self._total += 1
 
     def end(self, org: str) -> None:
         """Frees the slot."""
         with self._lock:
-            self._total -= 1
             self._in_flight[org] -= 1
             if not self._in_flight[org]:
                 del self._in_flight[org]
 
     def _end_round(self) -> None:
-        with self._lock:
-            self._has_round, self._in_round = False, {}
+        self._has_round = False
 
     def _note(self, limit: str) -> None:
         if self._refused is not None:
             self._refused(limit)
 
-    def _beat_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(_BEAT_S, self._beat, loop, loop.time() + _BEAT_S)
 
-    def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        """Measures how late the event loop is, and who had the most of it."""
-        now = loop.time()
-        self._lag_s += _SMOOTHING * (max(0.0, now - due) - self._lag_s)
-        self._beats, self._idle = self._beats + 1, self._idle + 1
-        if self._beats % _BEATS == 0:
-            decay = 0.5 ** ((now - self._used_at) / _HALF_LIFE_S)
-            self._used_at = now
-            with self._lock:
-                used = {org: used * decay for org, used in self._used.items()}
-                self._used = {org: left for org, left in used.items() if left > _USED_NOTHING}
-            self._level = _level(list(self._used.values()))
-        if self._idle > _IDLE_BEATS:
-            self._is_beating, self._lag_s, self._used, self._level = False, 0.0, {}, math.inf
-        else:
-            self._beat_later(loop)
+def share_level(used: list[float]) -> float:
+    """The use above which an organisation is refused while requests wait; inf if nobody is.
 
-
-def _level(used: list[float]) -> float:
-    """Above what an organisation is refused while requests wait.
-
-    The level at which all use would be half of what it is, or the mean where that is higher: of equals, not
-    all are refused.
+    Caps at the level would halve all use. The level is at least the mean: of equals, not all are refused.
     """
     total, below = sum(used), 0.0
     if len(used) < 2 or total < _BUSY_S:
@@ -191,7 +209,7 @@ def _level(used: list[float]) -> float:
 
 
 class Ticket:
-    """What one request has been admitted for; `leave` at its end."""
+    """The organisations for which one request is admitted; `leave` must follow."""
 
     __slots__ = ("_admission", "_has_left", "_orgs", "_spent_s")
 
@@ -199,7 +217,7 @@ class Ticket:
         self._admission = admission
         self._orgs: list[str] = []
         self._has_left = False
-        self._spent_s = 0.0  # that no organisation has yet
+        self._spent_s = 0.0  # not yet divided between the organisations
 
     def enter(self, org: str) -> None:
         """Admits the request for an organisation; the platform ("") always is. Raises OrgRefused."""
@@ -211,13 +229,13 @@ class Ticket:
             self._orgs.append(org)
 
     def spend(self, seconds: float) -> None:
-        """Notes what the request costs."""
+        """Adds to the cost of the request."""
         self._spent_s += seconds
         if self._has_left or self._spent_s > _NOTED_S:
             self._divide()
 
     def received(self, size: int) -> None:
-        """Notes bytes of its body."""
+        """Adds the cost of bytes of its body."""
         self.spend(size * _S_PER_BYTE)
 
     def _divide(self) -> None:
@@ -228,10 +246,70 @@ class Ticket:
             self._admission.spend(org, spent_s / len(self._orgs))
 
     def leave(self) -> None:
-        """Frees its slots. What it still costs counts; it may leave again."""
+        """Frees its slots. Later costs still count. May be called again."""
         if self._has_left:
             return
         self._has_left = True
         self._divide()
         for org in self._orgs:
             self._admission.end(org)
+
+
+class RequestLimits:
+    """The limits of callers in one process. Each worker counts for itself.
+
+    Attributes:
+        in_flight: caller → requests that are being answered.
+    """
+
+    def __init__(self, rate: str, concurrency: int, of_all: int | None = None) -> None:
+        """rate: requests in a time, such as "500/second". concurrency: requests at a time.
+
+        of_all: requests at a time of a caller for all organisations; None means the same number.
+
+        Raises:
+            InvalidInput: the rate is wrong; `read_rate` says why.
+        """
+        self._rate, self._concurrency = read_rate(rate), concurrency
+        self._of_all = concurrency if of_all is None else max(concurrency, of_all)
+        self._windows = FixedWindowRateLimiter(MemoryStorage())
+        self.in_flight: Counter[str] = Counter()
+
+    async def overdrawn_s(self, caller: str) -> int | None:
+        """The seconds after which the caller may come again; None if it may now. Counts a request."""
+        if await self._windows.hit(self._rate, caller):
+            return None
+        window = await self._windows.get_window_stats(self._rate, caller)
+        resets_at: float = window.reset_time
+        return max(1, math.ceil(resets_at - time.time()))
+
+    def begin(self, caller: str, is_of_all: bool = False) -> bool:
+        """Whether the caller may have one more request at a time. If so, `end` must follow.
+
+        is_of_all: whether the caller acts for all organisations.
+        """
+        if self.in_flight[caller] >= (self._of_all if is_of_all else self._concurrency):
+            return False
+        self.in_flight[caller] += 1
+        return True
+
+    def end(self, caller: str) -> None:
+        """Ends a request."""
+        self.in_flight[caller] -= 1
+        if not self.in_flight[caller]:
+            del self.in_flight[caller]
+
+
+def read_rate(text: str, setting: str = "key_rate") -> RateLimitItem:
+    """The one rate in a text. Raises InvalidInput: it cannot be read, has several, or lets nobody in."""
+    try:
+        rates = parse_many(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{setting} is {text!r:.80}, must be such as 500/second or 10000/minute"
+        ) from error
+    if len(rates) > 1:
+        raise InvalidInput(f"{setting} is {text!r:.80}, must be one rate, such as 500/second")
+    if rates[0].amount < 1:
+        raise InvalidInput(f"{setting} is {text!r:.80}, must be > 0, such as 500/second")
+    return rates[0]

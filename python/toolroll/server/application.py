@@ -1,4 +1,4 @@
-"""The ASGI application of the service, and the part of it that hosts mount in their own."""
+"""The ASGI application of the service."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.model.errors import InvalidInput
 from toolroll.registry.access.accounts import Accounts, EndedSessions
-from toolroll.server.admission import OrgAdmission
+from toolroll.server.admission import OrgAdmission, RequestLimits, read_rate
 from toolroll.server.conversations import session_router
 from toolroll.server.description import describe, operation_id
 from toolroll.server.direct_select import DirectSelect
-from toolroll.server.gate import Gate
-from toolroll.server.health import health_router
-from toolroll.server.hosts import LOOPBACK
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
+from toolroll.server.gate import LOOPBACK, Gate
+from toolroll.server.http_metrics import HttpMetrics, RequestMeter, org_refusals_in
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.metrics import metrics_router
-from toolroll.server.not_stored import NotStored
+from toolroll.server.metrics import health_router, metrics_router
 from toolroll.server.outcomes import outcome_router
 from toolroll.server.page import add_page
 from toolroll.server.page_sessions import LIFETIME_S, PageSessions
 from toolroll.server.problems import problem_of_bug, problem_of_http
-from toolroll.server.request_limits import RequestLimits, read_rate
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.selections import selection_router
 from toolroll.server.settings import ServerSettings
 from toolroll.server.sign_in import PATH as SIGN_IN_PATH
-from toolroll.server.sign_in import sign_in_router
-from toolroll.server.sign_in_attempts import SignInAttempts
+from toolroll.server.sign_in import SignInAttempts, sign_in_router
 from toolroll.server.tool_registry.router import PREFIX, registry_router
 
 if TYPE_CHECKING:
     from toolroll.server.identity_provider import IdentityProvider
 
 
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
 def create_application(settings: ServerSettings) -> FastAPI:
-    """The service over the registry that the settings name. Its last step closes the registry.
+    """Creates the service over the registry that the settings name. Its shutdown closes the registry.
 
     The application's `state` has the `roll` and the `registry`.
 
@@ -91,11 +91,9 @@ def create_application(settings: ServerSettings) -> FastAPI:
         sessions=sessions,
         grants=settings.oidc_grants,
     )
-    application.add_middleware(NotStored)
+    application.add_middleware(NoStore)
     application.add_middleware(
-        MeasuredRequests,
-        metrics=HttpMetrics.in_registry(metrics.registry),
-        is_logged=settings.log_requests,
+        RequestMeter, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
     if traces is not None:
         application.add_middleware(traces.middleware)
@@ -130,3 +128,28 @@ def identity_provider(settings: ServerSettings, secret: str) -> IdentityProvider
             raise
         raise InvalidInput(f"oidc_issuer needs {error.name}: pip install 'toolroll[oidc]'") from error
     return IdentityProvider(settings, secret, SIGN_IN_PATH)
+
+
+_NAME, _HEADER = b"cache-control", (b"cache-control", b"no-store")
+
+
+@dataclass(frozen=True, eq=False)
+class NoStore:
+    """An ASGI middleware that adds `Cache-Control: no-store` to answers without that header."""
+
+    application: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+
+        async def send_with_header(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message["headers"]
+                if all(name.lower() != _NAME for name, _ in headers):
+                    message = {**message, "headers": [*headers, _HEADER]}
+            await send(message)
+
+        await self.application(scope, receive, send_with_header)

@@ -8,21 +8,25 @@ from pydantic import Field
 from toolroll import Toolroll
 from toolroll.model.errors import Denied
 from toolroll.model.tools import Tool
-from toolroll.server.answers import (
+from toolroll.server.bodies import (
+    Body,
     CheckAnswer,
+    ContextBody,
     ConversationAnswer,
     FoundAnswer,
     FoundTool,
     IdleAnswer,
     LoadingAnswer,
+    MessageBody,
+    Provider,
     SelectionAnswer,
+    Texts,
     UsedAnswer,
 )
-from toolroll.server.bodies import Body, ContextBody, MessageBody, Provider, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.outcomes import CalledBody, called_of
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.selection_json import selection_json
+from toolroll.server.selections import selection_json
 from toolroll.sessions.replies import Answer
 from toolroll.sessions.session import Session
 
@@ -34,7 +38,7 @@ class TurnBody(MessageBody):
 
 
 class TurnContextBody(Body):
-    """Who talks."""
+    """The caller of a conversation."""
 
     context: ContextBody = ContextBody()
 
@@ -52,7 +56,7 @@ class UsedBody(TurnContextBody):
 
 
 class SearchBody(TurnContextBody):
-    """What tools are searched for."""
+    """The queries of a search for tools."""
 
     queries: Texts = Field(examples=[["send a mail"]])
     k: int = 5
@@ -65,7 +69,7 @@ class NamesBody(TurnContextBody):
 
 
 def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/sessions/{session}/…`. identify: says who makes a request."""
+    """`/sessions/{session}/…`. identify: finds the caller of a request."""
     router = APIRouter(tags=["sessions"], route_class=ProblemRoute, prefix="/sessions/{session}")
 
     async def opened(request: Request, session: str, context: ContextBody, role: str = "select") -> Session:
@@ -75,11 +79,7 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.post("/select", responses={200: {"model": SelectionAnswer}})
     async def select(
-        request: Request,
-        session: str,
-        body: TurnBody,
-        schemas: Provider | None = None,
-        receipt: bool = False,
+        request: Request, session: str, body: TurnBody, schemas: Provider | None = None, receipt: bool = False
     ) -> Response:
         """Begins a turn and selects its tools, or goes on with the turn if the message is the same.
 
@@ -117,22 +117,22 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.post("/search")
     async def search(request: Request, session: str, body: SearchBody) -> FoundAnswer:
-        """Finds tools that were not shown, too. The model may call what is found."""
+        """Searches all tools of the caller. The model may call the tools that it finds."""
         talk = await opened(request, session, body.context)
         found = await talk.asearch(*body.queries, k=body.k)
-        return FoundAnswer(tools=list(map(_found, found)))
+        return FoundAnswer(tools=list(map(_found_tool, found)))
 
     @router.post("/load")
     async def load(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Loads tools by name; a toolkit's name loads its tools. `text` is for the model."""
         talk = await opened(request, session, body.context)
-        return _answered(await talk.aload(body.names))
+        return _loading_answer(await talk.aload(body.names))
 
     @router.post("/unload")
     async def unload(request: Request, session: str, body: NamesBody) -> LoadingAnswer:
         """Takes tools out of the conversation. `text` is for the model."""
         talk = await opened(request, session, body.context)
-        return _answered(await talk.aunload(body.names))
+        return _loading_answer(await talk.aunload(body.names))
 
     @router.get("")
     async def read(request: Request, session: str, org: str = "") -> ConversationAnswer:
@@ -142,18 +142,18 @@ def session_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
 
     @router.delete("", status_code=204, response_class=Response)
     async def delete(request: Request, session: str, org: str = "") -> None:
-        """Deletes what the conversation holds."""
+        """Deletes the state of the conversation."""
         await (await opened(request, session, ContextBody(org=org))).adelete()
 
     return router
 
 
-def _found(tool: Tool) -> FoundTool:
+def _found_tool(tool: Tool) -> FoundTool:
     parameters = None if tool.parameters is None else dict(tool.parameters)
     return FoundTool(name=tool.name, description=tool.description, parameters=parameters)
 
 
-def _answered(answer: Answer) -> LoadingAnswer:
+def _loading_answer(answer: Answer) -> LoadingAnswer:
     return LoadingAnswer(
         text=answer.text,
         tools=[tool.name for tool in answer.tools],

@@ -26,7 +26,7 @@ from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection
 
 DAYS = 21
-BROKEN = "get_current_weather"  # works at first, and fails from a day on
+BROKEN = "get_current_weather"  # works at first and fails later
 _DAY_S = 86_400.0
 _BREAKS_AFTER_S = (DAYS - 6) * _DAY_S
 _TURNS, _WEEKEND_SHARE = 60, 0.4  # selections of a working day; how many of them a day of the weekend has
@@ -59,7 +59,7 @@ _HELPDESK = (
 
 
 def write_demonstration(url: str, *, embedder: str = "static", now: float | None = None) -> None:
-    """Makes a registry at this URL, with tools, rules, changes that wait for approval, and logged selections.
+    """Creates a registry with tools, rules, changes that wait for approval, and logged selections.
 
     now: the end of the three weeks, in seconds since the epoch; None for the present.
     """
@@ -93,7 +93,7 @@ def _write_tools(registry: Registry) -> None:
 
 
 def _start_experiment(registry: Registry, begun_at: float) -> None:
-    """Starts an experiment whose begin lies in the past, as that of the events does."""
+    """Starts an experiment that began when the events begin."""
     experiment = Experiment("ranking", {"default": 0.5, "learned": 0.5})
     experiments.start(registry.database, experiment, actor="demo", reason="two profiles side by side")
     with registry.database.recording() as connection:
@@ -102,7 +102,7 @@ def _start_experiment(registry: Registry, begun_at: float) -> None:
 
 
 def _write_events(url: str, embedder: str, end: float) -> None:
-    """Selects for examples of the tools, at times of the past, and reports calls as a model may make them."""
+    """Selects tools for example messages at past times, and reports plausible calls."""
     draw = random.Random(7)
     at = end - DAYS * _DAY_S
     home = RegistryHome(
@@ -141,7 +141,7 @@ def _write_events(url: str, embedder: str, end: float) -> None:
 
 
 def _report(roll: Toolroll, picked: Selection, wanted: str, works: bool, draw: random.Random) -> None:
-    """Reports what a model did that needed this tool: it called or searched it, or called another one."""
+    """Reports a call to the wanted tool, a search for it, or a call to another tool."""
     call = {wanted: {"succeeded": works, "duration_ms": _duration_ms(wanted, works, draw)}}
     others = [name for name in picked.shown if name != wanted]
     if not roll.may(wanted, picked.turn.context):
@@ -155,6 +155,6 @@ def _report(roll: Toolroll, picked: Selection, wanted: str, works: bool, draw: r
 
 
 def _duration_ms(tool: str, works: bool, draw: random.Random) -> float:
-    """How long a call may take: each tool has its own median, and a call that fails has waited."""
+    """A random duration. Each tool has its own median; a call that fails takes longer."""
     median_ms = 10 ** random.Random(tool).uniform(1.5, 3.0)
     return median_ms * draw.lognormvariate(0.0, 0.5) * (1 if works else _WAITED)

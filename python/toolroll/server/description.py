@@ -1,4 +1,4 @@
-"""The OpenAPI description: what FastAPI says of the routes, with keys, problem details and readable names."""
+"""The OpenAPI description: FastAPI's own, completed with keys, problem details and readable names."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ _PROBLEM: Mapping[str, Any] = {
     ],
 }
 _OF_ALL = (400, 401, 403, 413, 421, 422, 429, 503)
-_OF_ROWS = (404, 409)  # whatever names something that may not be there, or may be there already
+_OF_ROWS = (404, 409)  # of routes that name a row
 _RETRY_AFTER = (429, 503)
 
 
 def operation_id(route: APIRoute) -> str:
-    """A name for the operation, which clients are generated with: its tag and the function's name."""
+    """The operation's name in generated clients: its tag and the function's name."""
     return f"{route.tags[0]}_{route.name}".replace(" ", "_") if route.tags else route.name
 
 
 def describe(application: FastAPI) -> None:
-    """Makes the application's `openapi` return the whole description, and a route that answers with it."""
+    """Replaces the application's `openapi` by the complete description, and adds a route for it."""
 
     def openapi() -> dict[str, Any]:
         if application.openapi_schema is None:
-            application.openapi_schema = _described(application)
+            application.openapi_schema = _whole_description(application)
         return application.openapi_schema
 
     application.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation extends it
@@ -79,12 +79,9 @@ def describe(application: FastAPI) -> None:
         return Response(written[0], media_type="application/json")
 
 
-def _described(application: FastAPI) -> dict[str, Any]:
+def _whole_description(application: FastAPI) -> dict[str, Any]:
     found: dict[str, Any] = get_openapi(
-        title=application.title,
-        version=application.version,
-        description=ABOUT,
-        routes=application.routes,
+        title=application.title, version=application.version, description=ABOUT, routes=application.routes
     )
     components = found.setdefault("components", {})
     components["securitySchemes"] = dict(_KEYS)
@@ -101,7 +98,7 @@ def _described(application: FastAPI) -> dict[str, Any]:
 
 
 def _complete(path: str, operation: dict[str, Any]) -> None:
-    """Adds the answers that any route may have, and says which need no key."""
+    """Adds the answers that every route may give. Marks the routes that need no key."""
     responses = operation["responses"]
     if path in OPEN_PATHS or is_open(path):
         operation["security"] = []

@@ -1,7 +1,7 @@
 """Answers `POST /select` without the framework's routing and dependencies, which cost several selections.
 
-It answers requests that are as described. All others, wrong ones among them, go on to the framework's route,
-which reads the same body. So both give the same answers.
+It answers requests that match the description. The framework's route gets all others, also wrong ones, and
+reads the same body, so both give the same answers.
 """
 
 from __future__ import annotations
@@ -30,18 +30,13 @@ _JSON = (b"content-type", b"application/json")
 
 @dataclass(frozen=True, eq=False)
 class DirectSelect:
-    """An ASGI application before the framework's routes and behind the gate.
-
-    Attributes:
-        application: gets all other requests.
-        roll: selects.
-    """
+    """An ASGI middleware between the gate and the framework's routes."""
 
     application: ASGIApp
     roll: Toolroll
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or hands it on."""
+        """Answers a request, or passes it on."""
         query = _query(scope) if _is_ours(scope) else None
         caller = scope["state"].get("caller") if query is not None else None
         if query is None or not isinstance(caller, Caller):
@@ -75,7 +70,7 @@ class _Body:
         self._error: HTTPException | None = None
 
     async def whole(self, receive: Receive) -> bytes:
-        """The bytes, as far as they came."""
+        """Reads the whole body."""
         try:
             while not self._messages or self._messages[-1].get("more_body", False):
                 self._messages.append(await receive())
@@ -85,7 +80,7 @@ class _Body:
         return b"".join([message.get("body", b"") for message in self._messages])
 
     def again(self, receive: Receive) -> Receive:
-        """What was read, with the error that ended it, and then what comes."""
+        """Receives the same messages and error again, then the further messages."""
         messages = iter(self._messages)
 
         async def receive_again() -> Message:
@@ -109,7 +104,7 @@ def _is_ours(scope: Scope) -> bool:
 
 
 def _query(scope: Scope) -> Mapping[str, str] | None:
-    """The parameters; None if the framework must judge them."""
+    """The parameters of the query; None if the framework must check them."""
     text = scope["query_string"]
     if not text:
         return {}

@@ -1,8 +1,9 @@
-"""The gate before all routes: checks the host, the key and the limits of each request, and says who calls."""
+"""The gate before all routes: checks host, key and limits of each request, and finds its caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ipaddress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -10,19 +11,43 @@ from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.server.admission import OrgAdmission, Ticket
-from toolroll.server.callers import Caller, address_of
-from toolroll.server.grants import Grant, caller_of_person
-from toolroll.server.hosts import is_allowed
+from toolroll.server.admission import BUSY_RETRY_S, OrgAdmission, RequestLimits, Ticket
+from toolroll.server.callers import Caller, Grant, address_of, caller_of_person
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.large_requests import LargeRequests
-from toolroll.server.metering import Metered
+from toolroll.server.metering import TimedSteps
 from toolroll.server.page import is_open
 from toolroll.server.page_sessions import AccountSubject, KeySubject, PageSessions, is_of_another_site
 from toolroll.server.problems import problem
-from toolroll.server.request_limits import BUSY_RETRY_S, RequestLimits
 
-# Probes have no key, and call a pod by its address. The description is the same for all.
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+ANY = "*"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def is_allowed(header: bytes, allowed: Collection[str]) -> bool:
+    """Whether a Host header names one of these hosts, with any port; "*" allows any host.
+
+    A browser lets any page send requests to 127.0.0.1 under the page's own host name (DNS rebinding). So a
+    service without keys must check the name.
+    """
+    if ANY in allowed:
+        return True
+    name = header.decode("latin-1").lower()
+    before, colon, port = name.rpartition(":")
+    if colon and port.isdecimal():
+        name = before
+    return name in allowed
+
+
+# Probes have no key, and call a pod by its address. The description is the same for everybody.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _BEARER = "bearer "
 _OPEN_BODY_BYTES = 16 * 1_024  # of a request that needs no key: a name and a password
@@ -45,8 +70,8 @@ def problem_for(_: Scope, status: int, title: str, detail: str) -> Response:
     return problem(status, title, detail)
 
 
-def _leaving(ticket: Ticket, send: Send) -> Send:
-    """The same; the request has left by the time its client has the whole answer, and may send the next."""
+def _leave_at_end(ticket: Ticket, send: Send) -> Send:
+    """Wraps `send`: a request leaves before its client has the whole answer and may send the next."""
 
     async def send_leaving(message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
@@ -58,23 +83,21 @@ def _leaving(ticket: Ticket, send: Send) -> Send:
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """An ASGI application before another one, whose requests have `request.state.caller`.
+    """An ASGI middleware that admits requests and sets their `request.state.caller`.
 
     Attributes:
-        application: gets the requests that pass.
-        keys: the registry's service keys; None lets everybody in, for everything.
+        keys: the registry's service keys; None admits everybody, for everything.
         limits: of each caller.
         hosts: names by which the service may be called.
-        bodies: have limits of their bytes.
         sessions: of people who signed in to the admin page.
-        grants: what people may do whom an identity provider knows.
-        open_paths: of requests that pass as they are.
+        grants: the rights of people whom an identity provider knows.
+        open_paths: paths that are not checked at all.
         is_open: whether a path needs no key, but the right host.
-        key_of: the text of the key in a request.
-        key_place: where that is, for callers without one.
-        refusal: the answer to a request that does not pass.
-        admission: limits of each organisation; None for none.
-        large: turns of requests with long bodies, which find it in their state.
+        key_of: reads the key in the headers of a request.
+        key_place: names the header of the key in the answer to a caller without one.
+        refusal: makes the answer to a refused request.
+        admission: limits of each organisation; None sets no limit.
+        large: the turns of requests with long bodies, which are in `request.state.large`.
     """
 
     application: ASGIApp
@@ -93,7 +116,7 @@ class Gate:
     large: LargeRequests = field(default_factory=LargeRequests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or hands it on."""
+        """Answers a request."""
         if scope["type"] != "http" or scope["path"] in self.open_paths:
             await self.application(scope, receive, send)
             return
@@ -115,14 +138,16 @@ class Gate:
                 if ticket is None:
                     await self.application(scope, counted, send)
                 else:
-                    await Metered(self.application(scope, counted, _leaving(ticket, send)), ticket.spend)
+                    await TimedSteps(
+                        self.application(scope, counted, _leave_at_end(ticket, send)), ticket.spend
+                    )
         finally:
             self.limits.end(caller.credential)
             if ticket is not None:
                 ticket.leave()
 
     async def _admit(self, scope: Scope, headers: Headers) -> Caller | Response:
-        """The caller, whose request has begun; or the answer that refuses the request."""
+        """Begins the request and returns its caller, or returns the answer that refuses it."""
         if not is_allowed(headers.get(b"host", b""), self.hosts):
             return self.refusal(
                 scope, 421, "Misdirected request", "the service is not known by this host name"
@@ -130,7 +155,7 @@ class Gate:
         caller = await self._caller(address_of(scope.get("client")), headers)
         if caller is None:
             detail = f"a valid service key is needed, as {self.key_place}"
-            return self._refused(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
+            return self._refuse(scope, 401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
         if self.admission is not None:
             caller = replace(caller, ticket=self.admission.ticket())
         scope.setdefault("state", {})["caller"] = caller  # the log names the key of a refused request too
@@ -142,19 +167,19 @@ class Gate:
         wait_s = await self.limits.overdrawn_s(caller.credential)
         if wait_s is not None:
             detail, headers_of_wait = "the key has used up its requests", {"Retry-After": str(wait_s)}
-            return self._refused(scope, 429, "Too many requests", detail, headers_of_wait)
+            return self._refuse(scope, 429, "Too many requests", detail, headers_of_wait)
         if not self.limits.begin(caller.credential, caller.org is None):
             detail, headers_of_wait = (
                 "too many requests with this key at a time",
                 {"Retry-After": str(BUSY_RETRY_S)},
             )
-            return self._refused(scope, 503, "Busy", detail, headers_of_wait)
+            return self._refuse(scope, 503, "Busy", detail, headers_of_wait)
         return caller
 
     async def _caller(self, address: str, headers: Headers) -> Caller | None:
-        """Who has the key or the session in these headers; None for nobody.
+        """The caller with the key or the session in these headers; None if there is neither.
 
-        Without keys, everybody on this machine may call, but not a page of another site in a browser on it.
+        Without keys, everybody on this machine may call, except a page of another site in a browser.
         """
         if self.keys is None:
             return None if is_of_another_site(headers) else Caller.anyone(address)
@@ -175,7 +200,7 @@ class Gate:
             return None if account is None else Caller.of_account(account, address)
         return caller_of_person(subject, self.grants, address)
 
-    def _refused(
+    def _refuse(
         self, scope: Scope, status: int, title: str, detail: str, headers: Mapping[str, str]
     ) -> Response:
         answer = self.refusal(scope, status, title, detail)

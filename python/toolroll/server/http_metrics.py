@@ -16,24 +16,19 @@ from toolroll.server.callers import Caller, address_of
 _log = logging.getLogger(__name__)
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-UNROUTED = "-"  # requests that no route has got: refused ones, and paths that do not exist
+UNROUTED = "-"  # refused requests, and paths that do not exist
 
 
 @dataclass(frozen=True, eq=False)
 class HttpMetrics:
-    """Counters of one process.
-
-    Attributes:
-        requests: by method, route and status.
-        duration: by route.
-    """
+    """Counters of one process: requests by method, route and status, and durations by route."""
 
     requests: Counter
     duration: Histogram
 
     @classmethod
     def in_registry(cls, registry: CollectorRegistry) -> HttpMetrics:
-        """Counters that the registry collects."""
+        """Creates counters that the registry collects."""
         return cls(
             Counter(
                 "toolroll_http_requests",
@@ -52,7 +47,7 @@ class HttpMetrics:
 
 
 def org_refusals_in(registry: CollectorRegistry) -> Callable[[str], None]:
-    """Counts a refusal of an organisation's request, by limit; the registry collects the counter."""
+    """Creates a counter of organisations' refused requests. Returns a function that counts one."""
     counter = Counter(
         "toolroll_organisation_refusals",
         "Requests that were refused because their organisation had too many.",
@@ -65,21 +60,15 @@ def org_refusals_in(registry: CollectorRegistry) -> Callable[[str], None]:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRequests:
-    """An ASGI application before another one, whose requests it counts.
-
-    Attributes:
-        application: answers.
-        metrics: are counted up.
-        is_logged: whether each request has a line in the log.
-    """
+class RequestMeter:
+    """An ASGI middleware that counts requests. is_logged: whether each request has a line in the log."""
 
     application: ASGIApp
     metrics: HttpMetrics
     is_logged: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on."""
+        """Answers a request."""
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
@@ -103,7 +92,7 @@ class MeasuredRequests:
 
 
 def route_of(scope: Scope) -> str:
-    """The path of the route that has got the request, with names in place of values, and with its prefix.
+    """The path of the request's route, with its prefix, and with names in place of values.
 
     Depending on FastAPI's version, a route knows the prefix of its router or not.
     """
@@ -118,7 +107,7 @@ def route_of(scope: Scope) -> str:
 
 
 def _line(scope: Scope, route: str, status: int, spent_s: float) -> dict[str, object]:
-    """What the log says of a request. Paths are left out: they may name users and conversations."""
+    """The fields of a request in the log. The path is no field: it may name users and conversations."""
     caller = scope.get("state", {}).get("caller")
     return {
         "method": scope["method"],

@@ -1,7 +1,7 @@
 """Sign-in at an identity provider, by OpenID Connect: the authorization code flow with PKCE, state and nonce.
 
-authlib does the flow and checks the provider's token. A signed cookie of the browser has the state of a
-sign-in that has begun, so any worker can finish it. Needs `toolroll[oidc]`.
+authlib does the flow and checks the provider's token. A signed cookie of the browser holds the state of the
+sign-in, so any worker can finish it. Needs `toolroll[oidc]`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from joserfc.errors import JoseError
 
 from toolroll.model.errors import Denied, Unavailable
-from toolroll.server.grants import caller_of_person
-from toolroll.server.page_sessions import Person
+from toolroll.server.callers import Person, caller_of_person
 from toolroll.server.settings import ServerSettings
 
 COOKIE = "toolroll_sign_in"
-LIFETIME_S = 600.0  # of a sign-in that has begun: people look for their password, or their telephone
+LIFETIME_S = 600.0  # of an unfinished sign-in: people look for their password, or their telephone
 TIMEOUT_S = 10.0  # of a request to the provider
 _SALT = "toolroll.sign-in"
 _NAMES = ("preferred_username", "email", "name", "sub")  # the first that the token has names the person
@@ -79,11 +78,11 @@ class IdentityProvider:
         return response
 
     async def finish(self, request: Request) -> Person:
-        """Who has signed in, when the provider sends the browser back.
+        """The person that signed in, from the request that comes back from the provider.
 
         Raises:
-            Denied: the answer is not one to a sign-in that this browser began, its token is not right, or no
-                grant applies to the person.
+            Denied: this browser did not begin the sign-in, the token is wrong, or no grant applies to the
+                person.
             Unavailable: the provider does not answer.
         """
         try:
@@ -110,11 +109,11 @@ class IdentityProvider:
         return person
 
     def forget(self, response: Response) -> None:
-        """Deletes the cookie of a sign-in that has begun."""
+        """Deletes the cookie of an unfinished sign-in."""
         response.delete_cookie(COOKIE, path=self._path, httponly=True, samesite="lax")
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
-        """The person of these claims, with the groups and organisations that grants ask about."""
+        """The person of these claims, with the groups and organisations that the grants name."""
         groups = claims.get(self._groups_claim)
         groups = [groups] if isinstance(groups, str) else groups
         theirs = {each for each in groups if isinstance(each, str)} if isinstance(groups, list) else set()

@@ -1,7 +1,4 @@
-"""Service keys, accounts and ended sessions as a process knows them.
-
-They are read again in the background, and kept while the database is away.
-"""
+"""Service keys, accounts and ended sessions, read in the background and kept while the database is away."""
 
 from __future__ import annotations
 
@@ -27,12 +24,11 @@ _log = logging.getLogger("toolroll")
 class KeyReader:
     """The registry's service keys, and accounts of people. For the event loop of one process.
 
-    A key or an account that was added or removed, and a session that was ended elsewhere, counts after
-    `STALE_S` at most, while the database answers. While it does not, the ones that were read last are valid;
-    keys, until they expire.
+    While the database answers, a change made elsewhere counts after `STALE_S` at most. While it does not, the
+    last ones stay valid; keys, until they expire.
 
     Attributes:
-        is_failing: whether the last reading failed or takes too long.
+        is_failing: whether the last read failed or takes too long.
     """
 
     def __init__(
@@ -45,7 +41,7 @@ class KeyReader:
         """Reads the keys, the accounts and the ended sessions. Raises StoreUnavailable."""
         self._keys, self._accounts, self._sessions, self._clock = keys, accounts, sessions, clock
         self._ring, self._book, self._ended = self._read_all()
-        self._just_ended: set[str] = set()  # here, since the last reading began
+        self._just_ended: set[str] = set()  # in this process, since the last read began
         self._read_at = clock()
         self._reading: asyncio.Task[None] | None = None
         self._pool = CallPool(1, "toolroll-keys")
@@ -67,10 +63,12 @@ class KeyReader:
         return session_id in self._ended
 
     async def end(self, session_id: str, actor: str) -> None:
-        """Ends a session, here at once. Raises StoreUnavailable: it has not ended."""
+        """Ends a session; in this process at once. Raises StoreUnavailable if it did not end."""
         sessions = self._sessions
         if sessions is not None:
-            await run_in_threadpool(sessions.end, session_id, actor)  # a write may wait, which keys must not
+            await run_in_threadpool(
+                sessions.end, session_id, actor
+            )  # in another pool: a write may wait, and reads of keys must not
             self._just_ended.add(session_id)
             self._ended |= {session_id}
 

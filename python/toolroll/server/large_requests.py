@@ -1,7 +1,7 @@
-"""`LargeRequests`: requests with long bodies take turns, so that they hold up no others.
+"""`LargeRequests`: requests with long bodies take turns, so that other requests do not wait for them.
 
-Reading megabytes of JSON in the event loop would stop all requests for as long. In threads, many at a time
-would compete with the event loop for the interpreter. So a few are worked on at a time, one of each owner.
+Megabytes of JSON, read in the event loop, would stop all requests meanwhile. Many threads would compete with
+the event loop for the interpreter. So threads work on a few at a time, one of each owner.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class LargeRequests:
     """Turns of large requests in one process. For one event loop."""
 
     def __init__(self) -> None:
-        """Nobody has a turn yet."""
         self._all, self._n = asyncio.Semaphore(_AT_A_TIME), 0
         self._usual_switch_s = sys.getswitchinterval()
-        self._owners: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many have or await the owner's turn
+        self._owners: dict[
+            str, tuple[asyncio.Lock, int]
+        ] = {}  # lock, and the number of requests that hold it or wait
 
     @asynccontextmanager
     async def turn(self, owner: str) -> AsyncIterator[None]:
@@ -63,13 +64,13 @@ class LargeRequests:
                 del self._owners[owner]
 
     def _favour_others(self) -> None:
-        """Has the interpreter hold up other requests less while a large one is worked on."""
+        """Makes the interpreter switch sooner to other requests while a thread works on a large one."""
         gc.disable()  # a million objects of JSON cause collections, which stop all threads and find nothing
         self._usual_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_S)
 
     async def answered(self, request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
-        """What `handle` answers; a large request in its turn, with its JSON read in a thread."""
+        """The answer of `handle`. A large request waits for its turn, and a thread reads its JSON."""
         body = await request.body()
         if len(body) <= LARGE_BYTES:
             return await handle(request)
@@ -77,37 +78,37 @@ class LargeRequests:
             found: Any
             try:
                 found = await anyio.to_thread.run_sync(in_thread(read_json), body)
-            except (ValueError, RecursionError) as error:  # the framework says what is wrong with it
+            except (ValueError, RecursionError) as error:  # the framework words the error
                 found = error.with_traceback(None)  # its frames would keep the body
             return await handle(_ReadRequest(request, body, found))
 
 
 class _ReadRequest(Request):
-    """A request whose body has been read. found: what it says, or the error that it is no JSON."""
+    """A request whose body was read before. found: its JSON value, or the error of the reader."""
 
     def __init__(self, request: Request, body: bytes, found: Any) -> None:
         super().__init__(request.scope, request.receive)
         self._content, self._found = body, found
 
     async def body(self) -> bytes:
-        """As it came."""
+        """The bytes."""
         return self._content
 
     async def json(self) -> Any:
-        """What it says. Raises ValueError, RecursionError: it is no JSON."""
+        """The JSON value. Raises ValueError or RecursionError: the body is no JSON."""
         if isinstance(self._found, Exception):
             raise self._found
         return self._found
 
 
 def owner_of(scope: Scope) -> str:
-    """Whose turn a request takes: its organisation's, or that of a key of any organisation."""
+    """The owner of a request's turn: the organisation, or the credential of a caller of any organisation."""
     caller: Caller = scope["state"]["caller"]
     return caller.credential if caller.org is None else f"organisation {caller.org}"
 
 
 def read_json(body: bytes) -> Any:
-    """What `json.loads` returns, in steps between which other threads can run.
+    """Reads JSON as `json.loads` does, in steps, so that other threads can run in between.
 
     Raises:
         ValueError, RecursionError: it is no JSON.
@@ -116,7 +117,7 @@ def read_json(body: bytes) -> Any:
     try:
         members, end = object_members(text, len(text) - len(text.lstrip(" \t\n\r")), _read_member)
     except ValueError:
-        return json.loads(text)  # no object, or its error says where it is none
+        return json.loads(text)  # no object, or wrong: json.loads words the error
     if text[end:].strip(" \t\n\r"):
         return json.loads(text)
     return {member.name: member.item.value for member in members}

@@ -15,7 +15,7 @@ _SERVICE = "toolroll.server"
 
 
 def configure(form: Form) -> None:
-    """Writes the logs of this process to standard error in this form: the service's, and all warnings."""
+    """Writes the service's logs and all warnings of this process to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """`toolroll: event name=value …`, and a traceback on indented lines. No text of a caller makes a line."""
+    """`toolroll: event name=value …`, then an indented traceback. A caller's text never begins a line."""
 
     def __init__(self) -> None:
         super().__init__("toolroll: %(message)s")
@@ -61,14 +61,14 @@ class TextLines(logging.Formatter):
 
 
 def _one_line(text: str) -> str:
-    """The text with what does not print, such as the end of a line, as an escape."""
+    """The text with escapes for characters that do not print, such as the end of a line."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def _one_word(text: str) -> str:
-    """A value on one line; in quotes where it could be taken for several."""
+    """A value on one line, in quotes if it looks like several."""
     line = _one_line(text)
     return json.dumps(line, ensure_ascii=False) if set(' "=') & set(line) else line
 

@@ -1,7 +1,7 @@
-"""What a request costs: the time of its steps in the event loop, and the processor time of its threads.
+"""The cost of a request: the time of its steps in the event loop, and the processor time of its threads.
 
-Nothing waits in a step, so it costs the others as long as it takes. The processor's clock takes longer to
-read, and would find a service idle to which the host leaves too little of a processor.
+A step waits for nothing, so its whole time delays other requests. The processor's clock takes longer to read,
+and a service on a busy host would look idle by it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Spend = Callable[[float], object]  # of seconds
 _spend: ContextVar[Spend | None] = ContextVar("spend", default=None)
 
 
-class Metered:
-    """Something to await, whose steps are timed."""
+class TimedSteps:
+    """Wraps an awaitable and times its steps."""
 
     def __init__(self, awaitable: Awaitable[Any], spend: Spend) -> None:
         """spend: called with the seconds of each step, and of each function that `in_thread` wraps."""
@@ -27,17 +27,17 @@ class Metered:
         self._on_step = spend
         _spend.set(spend)
 
-    def __await__(self) -> Metered:
+    def __await__(self) -> TimedSteps:
         return self
 
-    def __iter__(self) -> Metered:
+    def __iter__(self) -> TimedSteps:
         return self
 
     def __next__(self) -> Any:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """The next step."""
+        """Runs the next step."""
         began = time.perf_counter()
         try:
             return self._steps.send(value)
@@ -45,7 +45,7 @@ class Metered:
             self._on_step(time.perf_counter() - began)
 
     def throw(self, *error: Any) -> Any:
-        """The next step, which begins with an exception."""
+        """Throws an exception into the next step."""
         began = time.perf_counter()
         try:
             return self._steps.throw(*error)
@@ -58,16 +58,16 @@ class Metered:
 
 
 async def in_task(awaitable: Awaitable[_T]) -> _T:
-    """The same for a task that a request starts beside its own: its steps count, too."""
+    """Wraps a further task of a request, so that its steps count for the request."""
     spend = _spend.get()
     if spend is None:
         return await awaitable
-    answer: _T = await Metered(awaitable, spend)
+    answer: _T = await TimedSteps(awaitable, spend)
     return answer
 
 
 def in_thread(function: Callable[..., _T]) -> Callable[..., _T]:
-    """The same function, whose processor time counts for the request that calls it in a thread."""
+    """Wraps a function of a thread, so that its processor time counts for the request."""
 
     @functools.wraps(function)
     def timed(*arguments: Any, **named: Any) -> _T:

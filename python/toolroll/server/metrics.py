@@ -1,4 +1,4 @@
-"""`GET /metrics`: the counters of all workers, for Prometheus.
+"""`GET /metrics`, `/healthz` and `/readyz`: the counters of all workers, and the probes of one.
 
 Any worker may answer a scrape. So each writes its own metrics to a file every second, and a scrape has the
 series of every worker, with a label `worker`. A sum of rates over the workers stays right when a worker is
@@ -22,7 +22,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from toolroll import Toolroll
+from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.server.callers import Identify, caller_of
+from toolroll.server.key_reader import KeyReader
 from toolroll.server.problems import ProblemRoute
 
 WRITE_EVERY_S = 1.0
@@ -35,8 +38,8 @@ class WorkerMetrics:
     """The metrics of this process and of the other workers.
 
     Attributes:
-        registry: collects those of this process.
-        folder: where workers write theirs; None for a single worker.
+        registry: collects the metrics of this process.
+        folder: gets a file from each worker; None for a single worker.
     """
 
     registry: CollectorRegistry
@@ -82,7 +85,7 @@ class WorkerMetrics:
 
 
 def metrics_router(metrics: WorkerMetrics, identify: Identify = caller_of) -> APIRouter:
-    """`/metrics`. They are about all organisations, so only callers who are bound to none see them."""
+    """`/metrics`. Metrics are about all organisations, so a caller of one organisation may not read them."""
     router = APIRouter(tags=["health"], route_class=ProblemRoute)
 
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -99,7 +102,7 @@ def metrics_router(metrics: WorkerMetrics, identify: Identify = caller_of) -> AP
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, str]]:
-    """The workers that are there, with what each has written last."""
+    """Each running worker, with the text that it wrote last."""
     for file in sorted(folder.glob(f"*{_SUFFIX}")):
         with suppress(FileNotFoundError):  # a worker that has just stopped
             if time.time() - file.stat().st_mtime < GONE_AFTER_S:
@@ -107,7 +110,7 @@ def _files_in(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Workers:
-    """A collector of what workers have written: each series with the label of its worker."""
+    """Collects the series of all workers. Each series gets the label `worker`."""
 
     def __init__(self, written: Iterator[tuple[str, str]]) -> None:
         self._written = tuple(written)
@@ -122,3 +125,34 @@ class _Workers:
                 for sample in family.samples:
                     metric.add_sample(sample.name, {**sample.labels, "worker": worker}, sample.value)
         yield from merged.values()
+
+
+def health_router(
+    roll: Toolroll, keys: KeyReader | None = None, read_replica: ReadReplica | None = None
+) -> APIRouter:
+    """`/healthz` and `/readyz`.
+
+    keys: the keys of callers; None without keys. read_replica: the database of reports.
+    """
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def is_alive() -> dict[str, str]:
+        """Says that the process answers, also while its database is away."""
+        return {"status": "ok"}
+
+    @router.get("/readyz", responses={503: {"description": "It cannot select, or is about to stop."}})
+    async def is_ready(response: Response) -> dict[str, Any]:
+        """Says whether selections work. A degraded process is ready; `degraded` names the failing parts."""
+        health = roll.health()
+        response.status_code = 200 if health["ready"] else 503
+        degraded = [*health["degraded"], *(["keys"] if keys is not None and keys.is_failing else [])]
+        if read_replica is not None and read_replica.failing is not None:
+            degraded.append("read_replica")
+        return {
+            "ready": health["ready"],
+            "degraded": degraded,
+            "catalog_revision": health["catalog_revision"],
+        }
+
+    return router

@@ -1,4 +1,4 @@
-"""`POST /outcomes`: what the model did with a selection."""
+"""`POST /outcomes`: reports the calls of a model after a selection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pydantic import Field, StrictBool, StrictFloat
 
 from toolroll import Toolroll
 from toolroll.learning.outcomes import Called
-from toolroll.server.answers import OutcomeAnswer
-from toolroll.server.bodies import FEW_MEMBERS, Body
+from toolroll.server.bodies import FEW_MEMBERS, Body, OutcomeAnswer
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.problems import ProblemRoute
 
@@ -24,12 +23,12 @@ class CallBody(Body):
     )
 
 
-# Strict: a text or a number in place of a result would be learned from as if somebody had meant it.
+# Strict: toolroll would learn from a text or a number in place of a result.
 CalledBody = Annotated[dict[str, StrictBool | CallBody | None] | tuple[str, ...], FEW_MEMBERS]
 
 
 def called_of(body: CalledBody) -> Called:
-    """The same as `Toolroll.record` takes it."""
+    """Converts it for `Toolroll.record`."""
     if not isinstance(body, dict):
         return body
     return {
@@ -59,15 +58,12 @@ class OutcomeBody(Body):
 
 
 def outcome_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/outcomes`. identify: says who makes a request."""
+    """`/outcomes`. identify: finds the caller of a request."""
     router = APIRouter(tags=["outcomes"], route_class=ProblemRoute)
 
     @router.post("/outcomes")
     async def record(request: Request, body: OutcomeBody) -> OutcomeAnswer:
-        """Reports the outcome of a selection. To report it again adds nothing.
-
-        A caller may send it again after any error.
-        """
+        """Reports the outcome of a selection. A repeated report adds nothing, so it may be sent again."""
         caller = identify(request)
         caller.require("report")
         is_any_org = caller.org is None and not body.org

@@ -1,4 +1,4 @@
-"""The admin page: its files, and who is signed in. The page is a client of the routes, like any other."""
+"""The admin page: its files and its session routes. The page uses the same routes as any client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolroll.server.callers import caller_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import KeySubject, PageSessions
 from toolroll.server.problems import ProblemRoute
-from toolroll.server.sign_in_attempts import SignInAttempts
+from toolroll.server.sign_in import SignInAttempts
 
 PATH = "/admin"
 SESSION_PATH = f"{PATH}/session"
@@ -51,8 +51,7 @@ def add_page(
 ) -> None:
     """Adds the page and its sessions to the service, behind its gate.
 
-    profile: of the service. keys: of callers; None where they need none. attempts: to begin a session.
-    folder: of the built files.
+    keys: None if callers need no key. attempts: the turns of sign-ins. folder: the built files.
     """
     application.include_router(_session_router(sessions, profile, keys, attempts))
     if (folder / "index.html").is_file():
@@ -66,7 +65,7 @@ def add_page(
 
 
 def is_open(path: str) -> bool:
-    """Whether the path is one of the page's files, which say nothing about the registry."""
+    """Whether the path is a file of the page. Those hold nothing of the registry."""
     return path == PATH or (path.startswith(f"{PATH}/") and path != SESSION_PATH)
 
 
@@ -90,7 +89,7 @@ def _session_router(
 
     @router.get(SESSION_PATH)
     async def read_session(request: Request) -> dict[str, Any]:
-        """Who is signed in; `org` is null for any organisation."""
+        """Says who is signed in. `org` is null for a caller of any organisation."""
         return who(request)
 
     @router.post(SESSION_PATH)
@@ -115,7 +114,7 @@ def _session_router(
 
 
 class _PageFiles(StaticFiles):
-    """The files of the page. Browsers load nothing from elsewhere into it, and show it in no frame."""
+    """The files of the page. Browsers load nothing else into it, and show it in no frame."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)

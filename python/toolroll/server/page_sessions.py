@@ -1,12 +1,12 @@
 """Sessions of the admin page: a cookie in place of a service key, for a browser.
 
-The cookie says who signed in and when, signed: the id of a key, the name of an account and its version, or
-what the identity provider said of a person. It has no key and no password. It is valid for `LIFETIME_S` at
-most, and no longer than the key or the account. It is not stored, so each worker can check it; that somebody
-has signed out is (`toolroll.registry.access.accounts`).
+The cookie is signed and names who signed in and when: the id of a key, an account and its version, or a
+person of the identity provider. It holds no key and no password. It is valid for `LIFETIME_S` at most, and no
+longer than the key or the account. No server stores it, so each worker can check it. A sign-out is stored
+(`toolroll.registry.access.accounts`).
 
-A second cookie says which accounts have signed in with a browser before: its attempts to sign in have turns
-of their own. It lets nobody in.
+A second cookie names the accounts that signed in with a browser before. Their attempts to sign in there have
+turns of their own. This cookie lets nobody in.
 
 Other sites cannot use the cookie. Browsers do not send it with their requests (SameSite=Strict). The service
 ignores it without the header `X-Toolroll-Page`, which a script of another origin cannot send.
@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 
 from fastapi import Request, Response
 from itsdangerous import BadData, URLSafeTimedSerializer
+
+from toolroll.server.callers import Person
 
 COOKIE = "toolroll_session"
 KNOWN_COOKIE = "toolroll_known"
@@ -44,28 +46,10 @@ class KeySubject:
 
 @dataclass(frozen=True, slots=True)
 class AccountSubject:
-    """A person with an account, as it was at this version."""
+    """A person with this version of an account."""
 
     name: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A person whom an identity provider knows.
-
-    Attributes:
-        issuer, subject: who it is; the provider never gives the same pair to somebody else.
-        name: for people, and for the audit log.
-        groups: of the person, as far as the service's settings name them.
-        orgs: claim → organisation, of the claims that the settings name.
-    """
-
-    issuer: str
-    subject: str
-    name: str
-    groups: tuple[str, ...]
-    orgs: Mapping[str, str]
 
 
 Subject: TypeAlias = "KeySubject | AccountSubject | Person"
@@ -74,7 +58,7 @@ _KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (KeySubject, 
 
 @dataclass(frozen=True, slots=True)
 class PageSession:
-    """A session that is signed and has not expired. session_id: by which it can be ended."""
+    """A valid session. session_id: names it in a sign-out."""
 
     session_id: str
     subject: Subject
@@ -82,7 +66,7 @@ class PageSession:
 
 @dataclass(frozen=True, slots=True)
 class KnownBrowser:
-    """A browser, and digests of the accounts that have signed in with it, the latest first."""
+    """A browser, with digests of the accounts that signed in with it, latest first."""
 
     browser_id: str = ""
     accounts: tuple[str, ...] = ()
@@ -93,15 +77,12 @@ class KnownBrowser:
 
 
 class PageSessions:
-    """Signs and reads the cookies of one service.
-
-    Workers and replicas that have the same secret accept each other's cookies.
-    """
+    """Signs and reads cookies. Workers and replicas with the same secret accept each other's."""
 
     def __init__(self, secret: str = "", public_url: str = "") -> None:
-        """secret: empty for a random one, with which sessions end when the process does.
+        """secret: empty for a random one; then sessions end with the process.
 
-        public_url: the service as browsers know it; empty to believe each request.
+        public_url: the service's URL in browsers; empty to take it from each request.
         """
         self._public_url = public_url
         secret = secret or secrets.token_urlsafe(32)
@@ -109,7 +90,7 @@ class PageSessions:
         self._known_signer = URLSafeTimedSerializer(secret, salt=_KNOWN_SALT)
 
     def is_secure(self, request: Request) -> bool:
-        """Whether the browser speaks HTTPS, so that it shall send cookies over HTTPS alone."""
+        """Whether the browser uses HTTPS; then cookies are sent over HTTPS alone."""
         return (self._public_url or str(request.url)).startswith("https:")
 
     def begin(self, request: Request, response: Response, subject: Subject) -> None:
@@ -128,11 +109,11 @@ class PageSessions:
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
     def session(self, headers: Mapping[bytes, bytes]) -> PageSession | None:
-        """The session of a request with these headers; None without a valid one of our page."""
+        """The session in the headers of a request of our page; None without a valid one."""
         if not is_of_page(headers):
             return None
         try:
-            kind, fields, session_id = _signed(headers, COOKIE, self._signer, LIFETIME_S)
+            kind, fields, session_id = _cookie_value(headers, COOKIE, self._signer, LIFETIME_S)
             return PageSession(session_id, _KINDS[kind](**fields))
         except _UNREADABLE:
             return None
@@ -140,7 +121,7 @@ class PageSessions:
     def remember(
         self, request: Request, response: Response, browser: KnownBrowser, name: str, path: str
     ) -> None:
-        """Sets the cookie of a browser in which this account has signed in. path: of the sign-in."""
+        """Sets the cookie that remembers the account in this browser. path: of the sign-in routes."""
         accounts = [*dict.fromkeys((_digest(name), *browser.accounts))][:_MOST_KNOWN]
         response.set_cookie(
             KNOWN_COOKIE,
@@ -153,9 +134,9 @@ class PageSessions:
         )
 
     def browser(self, headers: Mapping[bytes, bytes]) -> KnownBrowser:
-        """The browser of a request; one without a browser_id where nobody has signed in with it."""
+        """The browser of a request; without a browser_id if nobody signed in with it."""
         try:
-            browser_id, accounts = _signed(headers, KNOWN_COOKIE, self._known_signer, KNOWN_S)
+            browser_id, accounts = _cookie_value(headers, KNOWN_COOKIE, self._known_signer, KNOWN_S)
             return KnownBrowser(browser_id, tuple(accounts))
         except _UNREADABLE:
             return KnownBrowser()
@@ -165,10 +146,10 @@ class PageSessions:
 _UNREADABLE = (BadData, CookieError, KeyError, TypeError, ValueError)
 
 
-def _signed(
+def _cookie_value(
     headers: Mapping[bytes, bytes], name: str, signer: URLSafeTimedSerializer, lifetime_s: int
 ) -> Any:
-    """What a cookie says. Raises one of `_UNREADABLE`."""
+    """The signed value of a cookie. Raises one of `_UNREADABLE`."""
     cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
     return signer.loads(cookies[name].value, max_age=lifetime_s)
 
@@ -178,10 +159,10 @@ def _digest(name: str) -> str:
 
 
 def is_of_page(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the admin page makes the request, as far as a browser says so."""
+    """Whether the admin page makes the request, according to the browser."""
     return PAGE_HEADER in headers and not is_of_another_site(headers)
 
 
 def is_of_another_site(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a browser says that a page of another origin makes the request."""
+    """Whether a page of another origin makes the request, according to the browser."""
     return headers.get(b"sec-fetch-site", b"none") not in _OWN

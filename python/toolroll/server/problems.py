@@ -26,7 +26,7 @@ from toolroll.model.errors import (
     Unavailable,
 )
 from toolroll.server.admission import OrgRateExceeded, OrgRefused
-from toolroll.server.answers import JsonAnswer
+from toolroll.server.bodies import JsonAnswer
 from toolroll.server.large_requests import LargeRequests
 from toolroll.server.metering import in_thread
 
@@ -40,7 +40,7 @@ STATUSES: Mapping[type[ToolrollError], tuple[int, str]] = {
     OrgRefused: (503, "Busy"),
     Unavailable: (503, "Unavailable"),
 }
-_RETRY_AFTER_S = 1.0  # where an error does not say it
+_RETRY_AFTER_S = 1.0  # if an error has none
 
 
 class ProblemRoute(APIRoute):
@@ -63,8 +63,8 @@ class ProblemRoute(APIRoute):
 
         async def handle_errors(request: Request) -> Response:
             # A host's `identify` may read parameters of its own: only behind our gate do we know them all.
-            if "caller" in request.scope.get("state", {}) and (unknown := self._unknown(request)):
-                return _invalid(unknown)
+            if "caller" in request.scope.get("state", {}) and (unknown := self._unknown_parameters(request)):
+                return _invalid_request(unknown)
             try:
                 large = request.scope.get("state", {}).get("large")
                 if isinstance(large, LargeRequests) and self.body_field is not None:
@@ -80,15 +80,17 @@ class ProblemRoute(APIRoute):
                 return await problem_of_http(request, error)
             except ClientDisconnect:
                 return problem(400, "Bad request", "the client left before its body had come")
-            # Not while the error is handled: one of ours would bring it, and its values, to the log.
+            # Outside the handler: an error of ours in there would bring this one, with its values, to the
+            # log.
             model = None if self.body_field is None else self.body_field.field_info.annotation
-            return _invalid(_problems_of(invalid, model, request.headers.get("content-type", "")))
+            return _invalid_request(_problems_of(invalid, model, request.headers.get("content-type", "")))
 
         return handle_errors
 
-    def _unknown(self, request: Request) -> dict[str, str]:
+    def _unknown_parameters(self, request: Request) -> dict[str, str]:
         """A problem for each parameter in the query that the route does not have."""
-        known = [each.alias for each in self.dependant.query_params]
+        parts = (self.dependant, *self.dependant.dependencies)
+        known = [each.alias for part in parts for each in part.query_params]
         return {
             f"query.{name[:80]}": f"is no known parameter{one_of(name[:80], known)}"
             for name in request.query_params
@@ -103,7 +105,7 @@ def problem(status: int, title: str, detail: str, **more: Any) -> JsonAnswer:
 
 
 def problem_of(error: ToolrollError) -> JsonAnswer:
-    """The problem details of one of our errors; a definition's have its file, line, field and tool."""
+    """The problem details of one of our errors. Those of a definition name its file, line, field and tool."""
     status, title = next(
         (found for kind, found in STATUSES.items() if isinstance(error, kind)), (500, "Internal error")
     )
@@ -129,11 +131,11 @@ async def problem_of_http(_: Request, error: Exception) -> Response:
 
 
 async def problem_of_bug(_: Request, error: Exception) -> Response:
-    """The answer to an error that is ours to fix: it says nothing more, the log does."""
+    """The answer to a bug of ours. Only the log has its details."""
     return problem(500, "Internal error", "the service failed; its log says why")
 
 
-def _invalid(problems: Mapping[str, str]) -> JsonAnswer:
+def _invalid_request(problems: Mapping[str, str]) -> JsonAnswer:
     """The answer to a wrong request. problems: by place."""
     errors = [{"field": place, "problem": sentence} for place, sentence in problems.items()]
     detail = "; ".join(f"{place}: {sentence}" for place, sentence in problems.items())
@@ -141,7 +143,7 @@ def _invalid(problems: Mapping[str, str]) -> JsonAnswer:
 
 
 def _problems_of(error: RequestValidationError, model: Any, content_type: str) -> dict[str, str]:
-    """What is wrong in a request, by place, without its values: they may be secrets.
+    """The problems of a request, by place, without its values, which may be secrets.
 
     model: of the body.
     """
@@ -150,7 +152,7 @@ def _problems_of(error: RequestValidationError, model: Any, content_type: str) -
         is_of_body = each["loc"][0] == "body"
         place = written({"body": error.body}, each) if is_of_body else each["loc"]  # without names of types
         found.setdefault(tuple(place), []).append(each)
-    # Where one of several types fits in part, what is wrong below says more.
+    # If one of several types fits in part, the problems below it say more.
     inner = {place[:length] for place in found for length in range(1, len(place))}
     return {
         ".".join(map(str, place)): _sentence(place, each, model, content_type)

@@ -1,4 +1,4 @@
-"""What a worker opens at its start and closes at its end: the catalog, its registry and the metrics."""
+"""A worker opens the catalog, its registry and its metrics here, and closes them at its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[Toolroll, Registry]:
-    """The catalog that the settings name, which follows its registry, and the registry.
+    """Opens the catalog and the registry that the settings name. The catalog follows the registry.
 
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`. Nothing stays open.
@@ -47,7 +47,7 @@ def open_registry(settings: ServerSettings, embedder: Embedder | None) -> tuple[
 
 
 def _published(settings: ServerSettings) -> PublishedCatalogs | None:
-    """Where the registry's catalog is published; None if the settings do not say."""
+    """The place where the catalog is published; None if the settings name none."""
     if not settings.published:
         return None
     from toolroll import PublishedCatalogs  # its packages are an extra
@@ -63,7 +63,7 @@ def close(roll: Toolroll, registry: Registry | None) -> None:
 
 
 def worker_metrics(settings: ServerSettings, roll: Toolroll) -> WorkerMetrics:
-    """The metrics of this worker, with those of the roll."""
+    """The metrics of this worker, with the metrics of the roll."""
     folder = Path(settings.metrics_folder) if settings.metrics_folder else None
     metrics = WorkerMetrics(CollectorRegistry(), folder)
     metrics.registry.register(ToolrollCollector(roll))
@@ -85,7 +85,7 @@ def worker_traces(settings: ServerSettings) -> Traces | None:
 
 
 def check_traces(settings: ServerSettings) -> None:
-    """Refuses a collector if a package is missing that sends to it.
+    """Refuses a collector if a package that sends spans is missing.
 
     Raises:
         InvalidInput: names the package.
@@ -108,7 +108,7 @@ async def running(
     roll: Toolroll,
     registry: Registry | None,
 ) -> AsyncIterator[None]:
-    """The life of a worker: metrics and spans leave it; its end writes outcomes and closes all."""
+    """Sends metrics and spans while the context is open. Its end writes outcomes and closes everything."""
     closing_s = settings.grace_s * CLOSING_SHARE
     try:
         async with AsyncExitStack() as stack:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from toolroll import Toolroll
 from toolroll.model.errors import ToolrollError
-from toolroll.server.answers import BatchAnswer, SelectionAnswer
-from toolroll.server.bodies import Body, MessageBody, Provider, Texts
+from toolroll.selection.selection import Selection
+from toolroll.server.bodies import BatchAnswer, Body, MessageBody, Provider, SelectionAnswer, Texts
 from toolroll.server.callers import Caller, Identify, caller_of
 from toolroll.server.metering import in_task
 from toolroll.server.problems import ProblemRoute, problem_of
-from toolroll.server.selection_json import selection_json
 
 LARGEST_BATCH = 100
 
@@ -32,7 +32,7 @@ class BatchBody(Body):
 
 
 def selection_router(roll: Toolroll, identify: Identify = caller_of) -> APIRouter:
-    """`/select` and `/select/batch`. identify: says who makes a request."""
+    """`/select` and `/select/batch`. identify: finds the caller of a request."""
     router = APIRouter(tags=["selections"], route_class=ProblemRoute)
 
     @router.post("/select", responses={200: {"model": SelectionAnswer}})
@@ -88,3 +88,27 @@ async def selected(
 def selection_answer(content: bytes) -> Response:
     """The answer with this JSON."""
     return Response(content, media_type="application/json")
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+
+
+def selection_json(selection: Selection, provider: str | None, receipt: str | None) -> bytes:
+    """The answer to a request for a selection.
+
+    provider: adds the tools in the form of this provider. receipt: None adds none.
+    """
+    fields = {
+        "names": selection.names,
+        "event_id": selection.event_id,
+        "catalog_revision": selection.catalog_revision,
+        "confidence": selection.confidence,
+        "has_match": selection.has_match,
+        "degraded": selection.degraded,
+        "missing_required": selection.missing_required,
+        **({} if receipt is None else {"receipt": receipt}),
+    }
+    text = _encode(fields).encode()
+    if provider is None:
+        return text
+    return b'%b,"schemas":%b}' % (text[:-1], selection.schemas_json(provider))

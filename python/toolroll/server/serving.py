@@ -22,11 +22,11 @@ from toolroll.registry.store.database import Database, listen_address
 from toolroll.registry.store.read_replica import ReadReplica
 from toolroll.registry.store.url import Address
 from toolroll.selection.profiles import profile
+from toolroll.server.admission import read_rate
 from toolroll.server.application import identity_provider
 from toolroll.server.drop_in.upstream import check_upstream
-from toolroll.server.hosts import is_loopback
+from toolroll.server.gate import is_loopback
 from toolroll.server.logs import configure
-from toolroll.server.request_limits import read_rate
 from toolroll.server.resources import check_traces
 from toolroll.server.setting_sources import SettingSources
 from toolroll.server.settings import CLOSING_SHARE, ServerSettings
@@ -56,7 +56,7 @@ def serve(settings: ServerSettings) -> None:
         "serving", extra={"url": f"http://{settings.host}:{settings.port}", "workers": settings.workers}
     )
     secret = settings.session_secret or secrets.token_urlsafe(32)  # all workers accept a session of one
-    with _metrics_folder(settings) as folder, _kept(settings) as keeper:
+    with _metrics_folder(settings) as folder, _keeper_process(settings) as keeper:
         own = {"metrics_folder": folder, "session_secret": secret, "keeper": keeper}
         shared = settings.model_copy(update=own)
         os.environ.update(shared.variables())
@@ -87,9 +87,9 @@ def _run(settings: ServerSettings) -> None:
 def problems_with(
     settings: ServerSettings, sources: SettingSources, *, without: Collection[str] = ()
 ) -> Iterator[InvalidDefinition]:
-    """Each reason why the service would not start, at the place of its setting. Changes nothing.
+    """Yields each reason why the service would not start, at the place of its setting. Changes nothing.
 
-    without: settings that are not checked.
+    without: settings to leave unchecked.
     """
     for field, check in _CHECKS:
         if field not in without:
@@ -143,7 +143,7 @@ def _check_port(settings: ServerSettings) -> None:
 
 @contextmanager
 def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
-    """The folder where workers leave their metrics; a temporary one ends with the context."""
+    """The folder of the workers' metrics. A temporary one is deleted at the end of the context."""
     if settings.workers == 1 or settings.metrics_folder:
         yield settings.metrics_folder
         return
@@ -152,8 +152,8 @@ def _metrics_folder(settings: ServerSettings) -> Iterator[str]:
 
 
 @contextmanager
-def _kept(settings: ServerSettings) -> Iterator[str]:
-    """Has one process keep the registry for all workers; what keeps it in a worker."""
+def _keeper_process(settings: ServerSettings) -> Iterator[str]:
+    """Starts one process that keeps the registry for all workers. Yields the workers' setting `keeper`."""
     if not settings.catalog or settings.keeper != "process":
         yield settings.keeper
         return
@@ -183,7 +183,7 @@ def _check_registry(settings: ServerSettings) -> None:
 
 
 def _check_read_replica(settings: ServerSettings) -> None:
-    if settings.read_replica and settings.catalog:  # it is not opened: one that is away only holds up reports
+    if settings.read_replica and settings.catalog:  # not opened: while it is away, only reports wait
         ReadReplica(settings.read_replica, Database(Address.of(settings.catalog)))
 
 
@@ -207,48 +207,20 @@ def _check_upstream(settings: ServerSettings) -> None:
         check_upstream(settings.upstream)
 
 
-def _check_embedder(settings: ServerSettings) -> None:
-    named.embedder(settings.embedder)
-
-
-def _check_profile(settings: ServerSettings) -> None:
-    profile(settings.profile)
-
-
-def _check_key_rate(settings: ServerSettings) -> None:
-    read_rate(settings.key_rate)
-
-
-def _check_org_rate(settings: ServerSettings) -> None:
-    read_rate(settings.org_rate, "org_rate")
-
-
-def _check_sign_in_rate(settings: ServerSettings) -> None:
-    read_rate(settings.sign_in_rate, "sign_in_rate")
-
-
-def _check_front(settings: ServerSettings) -> None:
-    _ = settings.front
-
-
-def _check_sign_in(settings: ServerSettings) -> None:
-    identity_provider(settings, "unused")
-
-
-# Each with the setting that it is about.
-_CHECKS: tuple[tuple[str, Callable[[ServerSettings], None]], ...] = (
+# A setting, and a function that raises ToolrollError if its value is wrong.
+_CHECKS: tuple[tuple[str, Callable[[ServerSettings], object]], ...] = (
     ("catalog", _check_registry),
     ("read_replica", _check_read_replica),
     ("listen_url", _check_listen_url),
     ("outbox", _check_outbox),
     ("upstream", _check_upstream),
-    ("embedder", _check_embedder),
-    ("profile", _check_profile),
-    ("key_rate", _check_key_rate),
-    ("org_rate", _check_org_rate),
-    ("sign_in_rate", _check_sign_in_rate),
-    ("max_in_flight_bytes", _check_front),
-    ("oidc_issuer", _check_sign_in),
+    ("embedder", lambda settings: named.embedder(settings.embedder)),
+    ("profile", lambda settings: profile(settings.profile)),
+    ("key_rate", lambda settings: read_rate(settings.key_rate)),
+    ("org_rate", lambda settings: read_rate(settings.org_rate, "org_rate")),
+    ("sign_in_rate", lambda settings: read_rate(settings.sign_in_rate, "sign_in_rate")),
+    ("max_in_flight_bytes", lambda settings: settings.front),
+    ("oidc_issuer", lambda settings: identity_provider(settings, "unused")),
     ("traces_url", check_traces),
     ("host", check_access),
     ("port", _check_port),

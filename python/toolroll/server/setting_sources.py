@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +28,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# Their values are in no message: what is not in the representation, and URLs that may have a password.
+# Messages omit the values of these: secrets, and URLs that may have a password.
 _SECRET = {name for name, field in ServerSettings.model_fields.items() if not field.repr}
 _URLS = ("catalog", "read_replica", "listen_url", "upstream", "public_url", "oidc_issuer", "traces_url")
 _MISSING = (
     "is missing: name a registry (--catalog URL) or a provider (--upstream URL), or try "
     "`toolroll serve --demo`, which needs none"
 )
+_HEADER = re.compile(r"\s*\[(?P<list>\[)?\s*(?P<name>[^\s\[\]]+)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*(?P<quote>["']?)(?P<name>[\w-]+)(?P=quote)\s*=""")
 _PLACE_IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -49,11 +52,11 @@ def read_settings(file: Path | None = None, **options: Any) -> ServerSettings:
 
 @dataclass(frozen=True)
 class SettingSources:
-    """Where the settings come from.
+    """The sources of the settings.
 
     Attributes:
         options: of the command line.
-        environment: variables that are settings, by the name of the setting.
+        environment: setting → the text of its variable.
         file: its name; "" for none.
         text: of the file.
         in_file: the values in it.
@@ -112,7 +115,7 @@ class SettingSources:
         return settings
 
     def problem(self, path: Sequence[str | int], sentence: str) -> InvalidDefinition:
-        """What is wrong with a setting or a part of it, at its place."""
+        """A problem of a setting, or of a part of it, at its place."""
         name, *rest = map(str, path)
         part = f"{'.'.join(rest)}: " if rest else ""
         if name in self.options:
@@ -136,31 +139,10 @@ class SettingSources:
             yield self.problem(path, told(ServerSettings, path, problems, secret))
 
     def _line(self, path: Sequence[str | int]) -> int | None:
-        """The line in the file of the last key of the path that has one."""
-        line, start = None, 0
-        lines = self.text.splitlines()
-        end = next((at for at in range(len(lines)) if _is_header(lines, at, r"[^\]]+")), len(lines))
-        for part, following in zip(path, [*path[1:], None], strict=True):
-            if isinstance(part, int):
-                continue
-            if isinstance(following, int):  # a list of tables, or a list behind a key
-                headers = [at for at in range(len(lines)) if _is_header(lines, at, re.escape(str(part)))]
-                if following < len(headers):
-                    start = headers[following]
-                    end = next(
-                        (at for at in range(start + 1, len(lines)) if _is_header(lines, at, r"[^\]]+")),
-                        len(lines),
-                    )
-                    line = start + 1
-                    continue
-            key = re.compile(rf"""\s*["']?{re.escape(str(part))}["']?\s*=""")
-            found = next(
-                (at for at in range(start, end) if key.match(lines[at]) and _is_whole(lines, at)), None
-            )
-            if found is None:
-                break
-            line = found + 1
-        return line
+        """The line in the file of the deepest key of the path that stands there."""
+        places = _lines_of_keys(self.text.splitlines())
+        parts = [tuple(path[:length]) for length in range(len(path), 0, -1)]
+        return next((places[part] for part in parts if part in places), None)
 
 
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
@@ -178,10 +160,20 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
         ) from error
 
 
-def _is_header(lines: Sequence[str], at: int, name: str) -> bool:
-    """Whether a line begins a table of this name."""
-    is_header = re.match(rf"\s*\[\[?\s*{name}\s*\]\]?\s*(#.*)?$", lines[at])
-    return bool(is_header) and _is_whole(lines, at)
+def _lines_of_keys(lines: Sequence[str]) -> dict[tuple[str | int, ...], int]:
+    """Path of a key or of a table → its line, counted from 1."""
+    places: dict[tuple[str | int, ...], int] = {}
+    tables, table = Counter[str](), tuple[str | int, ...]()
+    for at, line in enumerate(lines):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if (header or key) and _is_whole(lines, at):
+            if header:
+                name = header["name"]
+                table = (name, tables[name]) if header["list"] else (name,)
+                tables[name] += 1
+            path = table if key is None else (*table, key["name"])
+            places.setdefault(path, at + 1)
+    return places
 
 
 def _is_whole(lines: Sequence[str], at: int) -> bool:

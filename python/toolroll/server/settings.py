@@ -6,18 +6,13 @@ import ipaddress
 import json
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
 
 from toolroll.front.configuration_errors import matching
 from toolroll.front.limits import FrontLimits
 from toolroll.selection.environment_names import SERVER_PREFIX
-from toolroll.server.grants import Grant
+from toolroll.server.callers import Grant
 
 _Url = Annotated[str, matching(r"https?://[^?#\s]+", "a URL with http:// or https://, without ? and #")]
 CLOSING_SHARE = 0.3  # of the grace period: for writing outcomes, once all requests have finished
@@ -32,62 +27,10 @@ def _network(text: str) -> str:
     return text
 
 
-class ServerSettings(BaseSettings):
-    """How the service runs.
+class ServerSettings(BaseModel):
+    """The settings of the service and of the drop-in; docs/service.md and docs/drop-in.md explain each."""
 
-    Attributes:
-        catalog: URL of the registry; with an upstream, it may be empty.
-        read_replica: URL of a PostgreSQL with a copy of the registry, which analytics read; empty for none.
-        listen_url: URL of the registry's PostgreSQL without a pooler, for notifications; empty for none.
-        upstream: URL of a provider, in front of which to run the drop-in in place of the service; empty for
-            the service.
-        upstream_delivery: whether the drop-in replaces the list of tools, or keeps it and restricts
-            the model.
-        upstream_k, upstream_max_tools: of the drop-in's selections, as in `Toolroll.select`.
-        upstream_timeout_s: how long the provider may be silent.
-        upstream_max_body_bytes: the longest body of a request to the drop-in.
-        upstream_allowed: paths and members of bodies that pass though tools in them are not looked at.
-        host, port: the address to listen on.
-        workers: processes that share the port.
-        grace_s: how long a stop may take: requests finish, then outcomes are written.
-        embedder, profile: as `Toolroll.open` takes them.
-        messages: how events keep messages: their text, a keyed digest, nothing, or no events at all.
-        published: where `toolroll catalogs build` publishes the registry's catalog; empty to build it here.
-        published_name: under which it is published.
-        published_trust: public keys of publishers, or files of them.
-        keeper: what counts events and outcomes while nothing else does: a process that `toolroll serve`
-            starts, a thread in each worker, or nothing, where `toolroll registry keep` runs.
-        outbox: the file where outcomes wait for the database; empty as in `Recording`.
-        authentication: whether callers need a service key; without keys, only this machine can call.
-        hosts: names by which the service may be called; empty for those of this machine.
-        key_rate: how many requests a key has in which time, in each worker.
-        key_concurrency: how many requests of a key are answered at a time, in each worker.
-        concurrency: how many requests of organisations each worker answers at a time, and of a key for all
-            organisations; one organisation gets as many as are free, so half of them alone.
-        org_rate: how many requests an organisation has in which time, in each worker.
-        max_body_bytes: the longest body of a request.
-        max_in_flight_bytes: of all bodies that each worker reads or works on at a time; one caller gets as
-            many as are free, so half of them alone.
-        max_header_bytes: the longest header of a request, with its first line.
-        max_connections: how many connections each worker has open; one address gets as many as are free.
-        patience_s: how long the header of a request may take, and how long its body may rest.
-        session_secret: signs the sessions of the admin page; empty for a random one at each start.
-        sign_in_rate: how often people may try to sign in from an address without waiting, in each worker.
-        trusted_proxies: addresses or networks of proxies, whose `X-Forwarded-For` and `…-Proto` count.
-        public_url: the URL of the service as browsers know it; empty to take each request's.
-        oidc_issuer: the identity provider at which people sign in; empty for none.
-        oidc_client_id, oidc_client_secret: of the service at the provider; a public client has no secret.
-        oidc_label: the provider's name on the page; empty for its host name.
-        oidc_scopes: are asked of the provider.
-        oidc_groups_claim: the claim that has a person's groups.
-        oidc_grants: what people of a group may do; the first one that applies counts.
-        metrics_folder: where several workers leave their metrics for each other; empty for a temporary one.
-        traces_url: where a collector of OpenTelemetry takes spans, as OTLP over HTTP; empty for no spans.
-        log: the form of the lines on standard error.
-        log_requests: whether each request has a line.
-    """
-
-    model_config = SettingsConfigDict(env_prefix=SERVER_PREFIX, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     catalog: str = ""
     read_replica: str = ""
@@ -142,21 +85,9 @@ class ServerSettings(BaseSettings):
     log: Literal["text", "json"] = "text"
     log_requests: bool = False
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Reads nothing by itself: `SettingSources` knows where each value comes from."""
-        return (init_settings,)
-
     @property
     def front(self) -> FrontLimits:
-        """What the front of each worker lets in.
+        """The limits of each worker's front.
 
         Raises:
             InvalidInput: two of the limits contradict each other.

@@ -18,17 +18,24 @@ from pydantic import Field
 
 from toolroll.model.errors import Denied, Unavailable
 from toolroll.runtime.threads import CallPool
-from toolroll.server.answers import SignInAnswer
-from toolroll.server.bodies import Body
+from toolroll.server.admission import BUSY_RETRY_S
+from toolroll.server.bodies import Body, SignInAnswer
 from toolroll.server.callers import address_of
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page_sessions import AccountSubject, PageSessions, Subject, is_of_page
 from toolroll.server.problems import ProblemRoute, problem
-from toolroll.server.request_limits import BUSY_RETRY_S
-from toolroll.server.sign_in_attempts import SignInAttempts
 
 if TYPE_CHECKING:
     from toolroll.server.identity_provider import IdentityProvider
+
+
+import asyncio
+import ipaddress
+import math
+import time
+from collections.abc import Callable
+
+from limits import RateLimitItem
 
 PATH = "/admin/sign-in"
 PAGE = "/admin/"
@@ -62,7 +69,7 @@ def sign_in_router(
 
     @asynccontextmanager
     async def turn(turns: Mapping[str, float], who: str) -> AsyncIterator[None]:
-        """Waits for the turns of an attempt, which is made in the context. who: has places to wait in.
+        """Waits for the turns of an attempt, then runs the context. who: owns the waiting place.
 
         Raises:
             HTTPException: there are too many attempts.
@@ -84,7 +91,7 @@ def sign_in_router(
 
     @router.get(PATH)
     async def how_to_sign_in() -> SignInAnswer:
-        """How people can sign in, beside a service key."""
+        """Says how people can sign in, apart from a service key."""
         return SignInAnswer(
             accounts=len(await keys.accounts()) > 0, provider=provider.label if provider else ""
         )
@@ -119,18 +126,18 @@ def sign_in_router(
         try:
             return await provider.begin(request, f"{base}{PATH}/callback", secure=sessions.is_secure(request))
         except Unavailable as error:
-            return _failed(error)
+            return _back_to_page(error)
 
     @router.get(f"{PATH}/callback", status_code=303, response_class=Response)
     async def finish_at_provider(request: Request) -> Response:
-        """Begins a session for the person whom the identity provider sends back."""
+        """Begins a session for a person who comes back from the identity provider."""
         try:
             async with turn(attempts.place(address_of(request.scope.get("client"))), "provider"):
                 person = await provider.finish(request)
         except HTTPException:
             return RedirectResponse(f"{PAGE}?{urlencode({'problem': 'busy'})}", 303)
         except (Denied, Unavailable) as error:
-            response: Response = _failed(error)
+            response: Response = _back_to_page(error)
         else:
             response = signed_in(request, RedirectResponse(PAGE, 303), person, person.name)
         provider.forget(response)
@@ -139,8 +146,83 @@ def sign_in_router(
     return router
 
 
-def _failed(error: Denied | Unavailable) -> Response:
-    """Shows the page again, which says what happened; the reason is in the log alone."""
+def _back_to_page(error: Denied | Unavailable) -> Response:
+    """Redirects to the page, which tells the kind of the failure. Only the log has the reason."""
     _log.warning("sign-in refused: %s", error)
     kind = "denied" if isinstance(error, Denied) else "unavailable"
     return RedirectResponse(f"{PAGE}?{urlencode({'problem': kind})}", 303)
+
+
+LONGEST_DELAY_S = 10.0
+PLACES = 5
+
+
+class SignInAttempts:
+    """The turns of attempts to sign in, by address and by account. Each worker has its own.
+
+    Beyond a rate, an attempt waits for its turn: wrong passwords of a stranger keep nobody out who has the
+    right one. An attempt that would wait for longer than `LONGEST_DELAY_S` is refused. An account takes
+    `PLACES` times the rate of an address, so one address cannot use up its turns. A browser in which the
+    account signed in before has turns of its own.
+
+    The turns follow the generic cell rate algorithm: one number for each address and account.
+    Source: ITU-T I.371, 2004, annex A.
+    """
+
+    def __init__(self, rate: RateLimitItem, clock: Callable[[], float] = time.monotonic) -> None:
+        """rate: of an address, and of a browser that an account knows."""
+        self._period_s, self._interval_s = rate.get_expiry(), rate.get_expiry() / rate.amount
+        self._clock = clock
+        self._used: dict[str, float] = {}  # turn → the time at which all of it is free again
+
+    def wait_s(self, intervals: Mapping[str, float]) -> float:
+        """The seconds that an attempt waits for its turns. One that would wait too long takes no turn.
+
+        intervals: turn → the seconds between two of them, as `place` and `account` return them. As many as
+            fit in the time of the rate come at once.
+        """
+        now = self._clock()
+        waits_s = (self._used.get(turn, now) - now - self._period_s + s for turn, s in intervals.items())
+        wait_s = max(0.0, *waits_s)
+        if wait_s <= LONGEST_DELAY_S:
+            self._used = {turn: at for turn, at in self._used.items() if at > now}
+            for turn, interval_s in intervals.items():
+                self._used[turn] = max(now, self._used.get(turn, now)) + interval_s
+        return wait_s
+
+    async def take(self, intervals: Mapping[str, float]) -> None:
+        """Waits for the turns of an attempt.
+
+        Raises:
+            HTTPException: 429, it would have to wait for too long.
+        """
+        wait_s = self.wait_s(intervals)
+        if wait_s > LONGEST_DELAY_S:
+            retry = {"Retry-After": str(math.ceil(wait_s - LONGEST_DELAY_S))}
+            raise HTTPException(429, "too many attempts to sign in", retry)
+        await asyncio.sleep(wait_s)
+
+    def key(self, key_id: str) -> dict[str, float]:
+        """The turns of a service key. Its sign-ins need no password, but each may write a line to the log."""
+        return {f"key {key_id}": self._interval_s}
+
+    def place(self, address: str) -> dict[str, float]:
+        """The turns of an address; for IPv6, of its /64 network, which belongs to one customer."""
+        return {f"address {_network(address)}": self._interval_s}
+
+    def account(self, name: str, address: str, browser: str) -> dict[str, float]:
+        """The turns of an attempt at an account.
+
+        browser: the id of a browser in which the account signed in before; "" for others.
+        """
+        if browser:
+            return {f"browser {browser} {name}": self._interval_s}
+        return {**self.place(address), f"account {name}": self._interval_s / PLACES}
+
+
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address

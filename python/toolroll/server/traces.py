@@ -63,25 +63,20 @@ class Traces:
             last.start()
             await anyio.to_thread.run_sync(last.join, closing_s)
 
-    def middleware(self, application: ASGIApp) -> TracedRequests:
+    def middleware(self, application: ASGIApp) -> RequestTracer:
         """The application, whose requests become spans."""
-        return TracedRequests(application, self.provider.get_tracer("toolroll.server", __version__))
+        return RequestTracer(application, self.provider.get_tracer("toolroll.server", __version__))
 
 
 @dataclass(frozen=True, eq=False)
-class TracedRequests:
-    """An ASGI application before another one, whose requests become spans.
-
-    Attributes:
-        application: answers.
-        tracer: makes the spans.
-    """
+class RequestTracer:
+    """An ASGI middleware that makes a span of each request."""
 
     application: ASGIApp
     tracer: Tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on."""
+        """Answers a request."""
         if scope["type"] != "http" or scope["path"] in _UNTRACED:
             await self.application(scope, receive, send)
             return
@@ -99,7 +94,7 @@ class TracedRequests:
             await send(message)
 
         try:
-            # An exception's text could hold what the caller sent, so none is recorded.
+            # The text of an exception could quote the caller, so none is recorded.
             with use_span(span, record_exception=False, set_status_on_exception=False):
                 await self.application(scope, receive, send_noting)
         finally:

@@ -1,10 +1,15 @@
-"""The application that a worker process runs."""
+"""The application that a worker process runs, and the end of a worker whose parent is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -14,8 +19,24 @@ from toolroll.front.limits import fitted
 from toolroll.server.application import create_application
 from toolroll.server.drop_in.application import create_drop_in
 from toolroll.server.logs import configure
-from toolroll.server.parent import end_with_parent
 from toolroll.server.setting_sources import read_settings
+
+_log = logging.getLogger(__name__)
+
+
+def end_with_parent() -> None:
+    """Stops this worker by SIGTERM when its parent has ended. Otherwise it would keep the port."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        _log.warning("stopping: the process that started this worker is gone")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="toolroll-parent", daemon=True).start()
+
 
 # How many new objects cause a collection of the young ones. With 700, Python's default, requests and rows of
 # events cause hundreds of collections a second, and each holds up all requests.
@@ -27,7 +48,7 @@ _front: Front | None = None  # of this process: uvicorn makes connections by a n
 
 
 def connection(**arguments: Any) -> asyncio.Protocol:
-    """A connection that was accepted, as uvicorn's `http` makes it."""
+    """Makes the protocol of an accepted connection, for uvicorn's option `http`."""
     assert _front is not None
     return _front.connection(**arguments)
 
@@ -46,7 +67,7 @@ def create_from_environment() -> ASGIApp:
 
 
 def _favour_requests() -> None:
-    """Has the interpreter hold up requests less: by collections of garbage, and by background threads."""
+    """Makes the interpreter interrupt requests less, by collections of garbage and by background threads."""
     gc.collect()
     gc.freeze()  # the catalog and the modules live as long as the process
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])

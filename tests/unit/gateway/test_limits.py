@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import httpx2
 import pytest
 
 pytest.importorskip("mcp")
 
 import anyio
+import httpx2
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError

@@ -1,4 +1,4 @@
-"""Admission of organisations: what one has in flight, or has used, takes nothing from the others."""
+"""Limits of requests: one organisation takes nothing from the others, and a wrong rate is named."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
+from tests.table import each_row
 from toolroll.model.errors import InvalidInput
-from toolroll.server import admission as module
-from toolroll.server.admission import OrgAdmission, OrgRateExceeded, OrgRefused
+from toolroll.server.admission import (
+    LoopLag,
+    OrgAdmission,
+    OrgRateExceeded,
+    OrgRefused,
+    RequestLimits,
+    read_rate,
+    share_level,
+)
 
 
 def held(admission: OrgAdmission, org: str, wanted: int = 1_000) -> int:
@@ -61,10 +69,9 @@ def test_a_newcomer_always_finds_a_slot_and_no_slot_is_given_twice(steps, slots)
         assert sum(in_flight.values()) < slots
 
 
-def test_the_rate_of_one_organisation_is_not_that_of_another(monkeypatch):
+def test_the_rate_of_one_organisation_is_not_that_of_another():
     now = [1_000.25]
-    monkeypatch.setattr(time, "time", lambda: now[0])
-    admission = OrgAdmission("3/second", 64)
+    admission = OrgAdmission("3/second", 64, clock=lambda: now[0])
     for _ in range(3):
         admission.count("noisy")
     with pytest.raises(OrgRateExceeded, match="noisy") as refused:
@@ -75,20 +82,16 @@ def test_the_rate_of_one_organisation_is_not_that_of_another(monkeypatch):
     admission.count("noisy")
 
 
-def test_a_rate_that_cannot_be_read_is_named():
-    with pytest.raises(InvalidInput, match="org_rate"):
-        OrgAdmission("often", 64)
+BUSY, IDLE = 0.05, 0.0  # lag of the event loop, in seconds
 
 
-def refused_by_share(
-    busy_s: float, costs: dict[str, float], in_flight: int = 1, in_round: int = 1
-) -> set[str]:
-    """The organisations that are refused after requests with these costs.
+def refused_by_share(lag_s: float, costs: dict[str, float], in_flight: int = 1, at_once: int = 1) -> set[str]:
+    """The organisations that are refused after 30 requests with these costs in the last second.
 
-    The event loop is held up for so long between two of them. in_flight: requests of each organisation that
-    are being answered when others come. in_round: how many come at once.
+    in_flight: requests of each organisation that are being answered when others come. at_once: how many come.
     """
-    admission = OrgAdmission("1000000/second", 1_000)
+    now = [100.0]
+    admission = OrgAdmission("1000000/second", 1_000, lag=lambda: lag_s, clock=lambda: now[0])
 
     async def run() -> set[str]:
         for _ in range(30):
@@ -98,15 +101,15 @@ def refused_by_share(
                 ticket.spend(cost / 2)
                 ticket.leave()  # the answer is sent within a step, which ends later
                 ticket.spend(cost / 2)
-            time.sleep(busy_s)
-            await asyncio.sleep(0.001)
+            now[0] += 1 / 30
+            await asyncio.sleep(0)
         refused = set()
         for org in costs:
             await asyncio.sleep(0)
             for _ in range(in_flight):
                 admission.begin(org)
             try:
-                for _ in range(in_round):
+                for _ in range(at_once):
                     admission.ticket().enter(org)
             except OrgRefused as error:
                 assert error.limit == "share"
@@ -118,26 +121,55 @@ def refused_by_share(
 
 def test_while_requests_wait_only_the_one_that_cost_the_most_is_refused():
     costs = {"noisy": 0.05, "quiet": 0.001, "other": 0.0005}
-    assert refused_by_share(0.05, costs) == {"noisy"}
-    assert refused_by_share(0.05, costs, in_flight=0, in_round=2) == {"noisy"}
+    assert refused_by_share(BUSY, costs) == {"noisy"}
+    assert refused_by_share(BUSY, costs, in_flight=0, at_once=2) == {"noisy"}
 
 
 def test_where_nothing_waits_or_one_is_alone_nobody_is_refused_for_its_share():
-    assert refused_by_share(0.0, {"noisy": 0.05, "quiet": 0.001}) == set()
-    assert refused_by_share(0.05, {"alone": 0.05}) == set()
+    assert refused_by_share(IDLE, {"noisy": 0.05, "quiet": 0.001}) == set()
+    assert refused_by_share(BUSY, {"alone": 0.05}) == set()
 
 
 def test_an_organisation_that_sends_one_request_at_a_time_is_never_refused():
-    assert refused_by_share(0.05, {"noisy": 0.05, "quiet": 0.001}, in_flight=0) == set()
+    assert refused_by_share(BUSY, {"noisy": 0.05, "quiet": 0.001}, in_flight=0) == set()
 
 
 def test_nobody_is_refused_where_requests_wait_although_the_service_does_little():
-    assert refused_by_share(0.05, {"noisy": 0.002, "quiet": 0.0001}) == set()
+    assert refused_by_share(BUSY, {"noisy": 0.002, "quiet": 0.0001}) == set()
+
+
+def test_a_request_that_a_thread_admits_does_not_count_beside_the_next_one():
+    now = [100.0]
+    admission = OrgAdmission("1000000/second", 1_000, lag=lambda: BUSY, clock=lambda: now[0])
+
+    async def run() -> None:
+        admission.spend("noisy", 10.0)
+        admission.spend("quiet", 0.1)
+        now[0] += 0.2
+        ticket = admission.ticket()
+        await asyncio.sleep(0)  # the round of the event loop ends while the thread works
+        ticket.enter("noisy")
+        ticket.leave()
+        admission.ticket().enter("noisy")
+
+    asyncio.run(run())
+
+
+def test_a_step_that_holds_the_event_loop_up_counts_as_lag():
+    async def run() -> tuple[float, float]:
+        lag = LoopLag()
+        before = lag()
+        time.sleep(0.05)
+        await asyncio.sleep(0.02)
+        return before, lag()
+
+    before, after = asyncio.run(run())
+    assert before == 0 and after > 0
 
 
 @given(st.lists(st.floats(0.3, 1e4), min_size=2, max_size=20))
 def test_above_the_level_is_the_one_that_used_the_most_and_never_everybody(used):
-    level = module._level(sorted(used))
+    level = share_level(used)
     assert min(used) <= level * (1 + 1e-9)
     cut = sum(min(one, level) for one in used)
     assert cut >= sum(used) / 2 * (1 - 1e-9)
@@ -146,14 +178,14 @@ def test_above_the_level_is_the_one_that_used_the_most_and_never_everybody(used)
 
 
 def test_an_organisation_that_no_longer_asks_takes_no_memory():
-    admission = OrgAdmission("1000000/second", 64)
+    now = [100.0]
+    admission = OrgAdmission("1000000/second", 64, lag=lambda: IDLE, clock=lambda: now[0])
 
     async def run() -> None:
-        admission.ticket()
         for at in range(2_000):
             admission.spend(f"org-{at}", 0.01)
-        admission._used = dict.fromkeys(admission._used, module._USED_NOTHING * 1.01)
-        await asyncio.sleep(0.3)
+        now[0] += 60
+        admission.ticket()
 
     asyncio.run(run())
     assert not admission._used
@@ -166,8 +198,36 @@ def test_a_request_takes_one_slot_of_each_organisation_and_gives_it_back():
         ticket = admission.ticket()
         for org in ("acme", "acme", "globex", ""):
             ticket.enter(org)
-        assert admission._total == 2
+        assert admission._in_flight == {"acme": 1, "globex": 1}
         ticket.leave()
-        assert admission._total == 0 and not admission._in_flight
+        assert not admission._in_flight
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "window_s"),
+    [("500/second", 500, 1), ("10 per 2 minutes", 10, 120), (" 3/hour ", 3, 3600)],
+)
+def test_a_rate_is_read(text: str, amount: int, window_s: int) -> None:
+    rate = read_rate(text)
+    assert (rate.amount, rate.get_expiry()) == (amount, window_s)
+
+
+@each_row(
+    ("text", "wanted"),
+    [
+        ("often", "must be such as 500/second"),
+        ("", "must be such as 500/second"),
+        ("10/second;2/minute", "must be one rate"),
+        ("1/second, 2/second", "must be one rate"),
+        ("0/second", "must be > 0"),
+    ],
+)
+def test_a_wrong_rate_is_refused_with_its_setting(text: str, wanted: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^sign_in_rate is '{text}', {wanted}"):
+        read_rate(text, "sign_in_rate")
+    with pytest.raises(InvalidInput, match=f"^org_rate is .*{wanted}"):
+        OrgAdmission(text, 64)
+    with pytest.raises(InvalidInput, match=f"^key_rate is .*{wanted}"):
+        RequestLimits(text, 8)

@@ -17,10 +17,10 @@ from tests.unit.server.asgi import arequest, request
 from toolroll import Denied, Registry
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.model.errors import StoreUnavailable
+from toolroll.server.admission import RequestLimits
 from toolroll.server.callers import Caller, caller_of, trusted
 from toolroll.server.gate import Gate
 from toolroll.server.key_reader import STALE_S, KeyReader
-from toolroll.server.request_limits import RequestLimits
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.unit.server.asgi import request
 from toolroll.adapters.prometheus import ToolrollCollector
 from toolroll.model.tools import Tool
 from toolroll.roll import Toolroll
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests
+from toolroll.server.http_metrics import HttpMetrics, RequestMeter
 from toolroll.server.metrics import GONE_AFTER_S, WorkerMetrics
 
 
@@ -41,7 +41,7 @@ def with_counts(count: int) -> CollectorRegistry:
         return name
 
     host.include_router(router, prefix="/registry")
-    measured = MeasuredRequests(host, HttpMetrics.in_registry(registry))
+    measured = RequestMeter(host, HttpMetrics.in_registry(registry))
     for number in range(count):
         request(measured, "GET", f"/registry/tools/{number}")
     request(measured, "GET", "/nowhere")

@@ -17,13 +17,13 @@ from toolroll import Registry
 from toolroll.front.bodies import BodiesInFlight
 from toolroll.registry.access.accounts import EndedSessions
 from toolroll.server import page_sessions
+from toolroll.server.admission import RequestLimits, read_rate
 from toolroll.server.callers import caller_of
 from toolroll.server.gate import Gate
 from toolroll.server.key_reader import KeyReader
 from toolroll.server.page import SESSION_PATH, add_page
 from toolroll.server.page_sessions import COOKIE, PageSessions
-from toolroll.server.request_limits import RequestLimits, read_rate
-from toolroll.server.sign_in_attempts import SignInAttempts
+from toolroll.server.sign_in import SignInAttempts
 
 FROM_PAGE = {"X-Toolroll-Page": "1"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pydantic_settings")
+pytest.importorskip("fastapi")
 
 from tests.ports import free_port
 from tests.table import each_row

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from toolroll.cli.commands import Group
-from toolroll.cli.events import analytics, export, learning, log, parquet, sessions
+from toolroll.cli.events import analytics, export, learning, log, sessions
+from toolroll.cli.lab.judge import parquet
 
 command = Group(
     "events",
@@ -16,7 +17,7 @@ command = Group(
 for _command in (
     *log.COMMANDS,
     export.export,
-    parquet.parquet,
+    parquet,
     analytics.analytics,
     learning.learning,
     sessions.sessions,

@@ -184,14 +184,7 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
         from toolroll.registry.analytics import tools
 
         now = datetime.now(timezone.utc)
-        found = tools.arms(
-            database,
-            options.window(),
-            now,
-            level=level,
-            tool=tool,
-            limit=limit,
-        )
+        found = tools.arms(database, options.window(), now, level=level, tool=tool, limit=limit)
     print_list(
         options.json,
         "arms",

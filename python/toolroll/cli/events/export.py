@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolroll.registry.analytics.parquet_stream import StreamResult
 
 _OF_PARTITIONS = ("by", "buckets", "slice_", "settle", "late", "every", "storage_options")
-_LEAST_PAUSE = timedelta(seconds=1)  # of --every; without a pause it would ask the registry all the time
+_LEAST_PAUSE = timedelta(seconds=1)  # of --every; without a pause it would query the registry all the time
 _MAGIC = b"PAR1"  # a Parquet file begins with it
 
 
@@ -48,7 +48,9 @@ _MAGIC = b"PAR1"  # a Parquet file begins with it
 @option(
     "--late", "Also write what arrives so long after its slice.", type=duration, default="1d", metavar="TIME"
 )
-@option("--every", "Go on for good: look again after so long.", type=duration, metavar="TIME", unset="once")
+@option(
+    "--every", "Continue without end: look again after so long.", type=duration, metavar="TIME", unset="once"
+)
 @storage_options_option
 @window_options(since=None)
 def export(
@@ -107,13 +109,13 @@ def export(
             if every is None:
                 break
             if done.events:
-                note(_told(target, done))
+                note(_summary(target, done))
             time.sleep(every.total_seconds())
     result = {"location": target, **done.to_dict()}
-    print_result(options.json, result, _told(target, done))
+    print_result(options.json, result, _summary(target, done))
 
 
-def _told(target: str, done: StreamResult) -> str:
+def _summary(target: str, done: StreamResult) -> str:
     return (
         f"{redacted(target)}: {done.events:,} events ({done.late:,} of them late) in {done.files:,} files, "
         f"all until {done.until:%Y-%m-%d %H:%M}"
@@ -141,7 +143,7 @@ def _one_file(options: WindowOptions, file: str, messages: bool, vectors: bool) 
 
 
 def _check_replaceable(file: str) -> None:
-    """Refuses to overwrite a file of the user's that is no earlier export; an empty one loses nothing."""
+    """Refuses to overwrite a file that is not empty and no earlier export."""
     if not os.path.isfile(file):  # new, or a pipe or device
         return
     try:

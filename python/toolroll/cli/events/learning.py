@@ -1,8 +1,8 @@
-"""`toolroll events learning`: voids outcomes, rebuilds the statistics from them, shares them."""
+"""`toolroll events learning`: voids outcomes, rebuilds statistics, shares statistics."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
 from toolroll.cli.commands import Group
 from toolroll.cli.options import (
@@ -27,7 +27,7 @@ learning = Group(
 @learning.command(
     "forget", example="toolroll events learning forget --tool send_mail --since 2d --reason 'test traffic'"
 )
-@option("--event", "Outcomes of this event.", metavar="EVENT", unset="any")
+@option("--event event_id", "Outcomes of this event.", metavar="EVENT", unset="any")
 @option("--reporter", "Outcomes that this reporter sent.", metavar="NAME", unset="any")
 @option("--tool", "Outcomes of events with this tool.", metavar="NAME", unset="any")
 @option(
@@ -39,28 +39,19 @@ learning = Group(
 )
 @option("--until", "Outcomes before then.", type=timestamp, metavar="TIME", unset="any")
 @write_options
-def forget(
-    options: WriteOptions,
-    event: str | None,
-    reporter: str | None,
-    tool: str | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> None:
+def forget(options: WriteOptions, **which: Any) -> None:
     """Void outcomes of an organisation.
 
-    Works on whole events: they are kept but no longer count, and within a second every process unlearns
-    them. At least one of --event, --reporter, --tool, --since and --until says which; of several, all must
-    hold.
+    Works on whole events: they stay but no longer count, and every process unlearns them within a second.
+    Needs --event, --reporter, --tool, --since or --until; several options must all match.
     """
     with options.report() as database:
         from toolroll.registry.keeper import maintenance
 
-        which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
             database,
             options.org,
-            which,
+            maintenance.OutcomeFilter(**which),
             actor=options.actor_name,
             reason=options.reason,
         )
@@ -73,7 +64,7 @@ def forget(
 def rebuild(options: WindowOptions) -> int:
     """Rebuild the statistics from the outcomes.
 
-    Prints how many differed, which only damage can cause. Exit status 1 if any did.
+    Prints the number of statistics that differed, which only damage causes. The exit status is then 1.
     """
     with options.report() as database:
         from toolroll.registry.keeper import maintenance

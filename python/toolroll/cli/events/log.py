@@ -16,14 +16,7 @@ from toolroll.cli.options import (
     registry_options,
     window_options,
 )
-from toolroll.cli.output import (
-    one_line,
-    print_fields,
-    print_json,
-    print_list,
-    print_result,
-    print_table,
-)
+from toolroll.cli.output import one_line, print_fields, print_json, print_list, print_result, print_table
 from toolroll.cli.parameter_types import POSITIVE, duration
 
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "unknown")
@@ -68,7 +61,7 @@ def show(options: RegistryOptions, event: str, org: str | None) -> None:
     candidates, selected = found.pop("candidates"), set(found["selected"])
     found.pop("vector")
     found.pop("shown")
-    print_fields({name: _joined(value) for name, value in found.items()})
+    print_fields({name: _join_texts(value) for name, value in found.items()})
     if candidates:
         print()
         print_table(
@@ -84,7 +77,7 @@ def show(options: RegistryOptions, event: str, org: str | None) -> None:
         )
 
 
-def _joined(value: Any) -> Any:
+def _join_texts(value: Any) -> Any:
     return ", ".join(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
 
 

@@ -52,14 +52,14 @@ def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -
 @_org_option
 @registry_options
 def show(options: RegistryOptions, session: str, org: str) -> None:
-    """Print what one session holds."""
+    """Print the state of one session."""
     with options.database() as database:
         from toolroll.registry.sessions.keys import key_of
         from toolroll.registry.sessions.store import SessionStore
 
         found = SessionStore(database).read(key_of(org, session))
     if found is None:
-        raise _absent(session, org)
+        raise _no_session(session, org)
     fields = {
         "org": org,
         "session": session,
@@ -86,11 +86,11 @@ def forget(options: RegistryOptions, session: str, org: str) -> None:
         from toolroll.registry.sessions.store import SessionStore
 
         if not SessionStore(database).forget(key_of(org, session)):
-            raise _absent(session, org)
+            raise _no_session(session, org)
     print_result(options.json, {"session": session, "org": org}, f"session {session} was forgotten")
 
 
-def _absent(session: str, org: str) -> NotFound:
+def _no_session(session: str, org: str) -> NotFound:
     owner = f"organisation {org!r:.80}" if org else "no organisation"
     return NotFound(
         f"session {session!r:.80} of {owner}: is not there, or has expired; "

@@ -10,7 +10,11 @@ command = LazyGroup(
     example="toolroll lab converse my-dialogs/ -k 15\n"
     "toolroll lab judge --profile learned --catalog sqlite:///tools.db --since 14d",
     modules={
-        name: f"toolroll.cli.lab.{name}"
-        for name in ("simulate", "converse", "judge", "replay", "experiment", "bench")
+        "simulate": "toolroll.cli.lab.simulate",
+        "converse": "toolroll.cli.evaluate:converse",
+        "judge": "toolroll.cli.lab.judge",
+        "replay": "toolroll.cli.lab.judge:replay",
+        "experiment": "toolroll.cli.lab.experiment",
+        "bench": "toolroll.cli.evaluate:bench",
     },
 )

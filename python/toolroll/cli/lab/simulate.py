@@ -1,4 +1,4 @@
-"""`toolroll simulate`: what learning from outcomes is worth, in simulated worlds."""
+"""`toolroll simulate`: measures learning from outcomes in simulated worlds."""
 
 from __future__ import annotations
 

@@ -6,20 +6,14 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import Group
-from toolroll.cli.mcp import approve, clients, serve, sign_in, status, watch
-
-_SERVE = "serve"
+from toolroll.cli.commands import DefaultGroup
+from toolroll.cli.mcp import clients, serve, servers, status
 
 
-class GatewayGroup(Group):
-    """A group whose `serve` runs where no command is named: `toolroll mcp --config mcp.json`."""
+class GatewayGroup(DefaultGroup):
+    """The commands of the gateway: `toolroll mcp --config mcp.json` runs `serve`."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `serve` in front of options."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = [_SERVE, *args]
-        return super().parse_args(ctx, args)
+    default = "serve"
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command, and says which extra a missing package belongs to."""
@@ -42,6 +36,6 @@ command = GatewayGroup(
     "toolroll mcp connect claude-desktop\n"
     "toolroll mcp --config mcp.json --http 127.0.0.1:8000",
 )
-for _module in (serve, status, watch, clients, sign_in, approve):
+for _module in (serve, status, servers, clients):
     for _command in _module.COMMANDS:
         command.add_command(_command)

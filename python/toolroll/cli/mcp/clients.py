@@ -1,4 +1,4 @@
-"""`toolroll mcp import|connect`: takes over a client's servers, and puts the gateway in their place."""
+"""`toolroll mcp import, connect`: reads a client's servers, and puts the gateway in their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.mcp.serve import servers_told
+from toolroll.cli.mcp.serve import count_of_servers
 from toolroll.cli.options import flag, path_option
 from toolroll.cli.output import note
 from toolroll.model.errors import NotFound
@@ -45,7 +45,7 @@ def import_(client: str, file: Path | None, config: Path | None) -> None:
     if not (new or there or refused):
         print(f"{target}: nothing to add: the only server of {client} is the gateway")
         return
-    print(f"{target}: {servers_told(len(new))} added{': ' if new else ''}{', '.join(new)}")
+    print(f"{target}: {count_of_servers(len(new))} added{': ' if new else ''}{', '.join(new)}")
     for problem in refused:
         note(f"left out: {problem}")
     for name, advice in questions(target, new).items():
@@ -69,7 +69,7 @@ def connect(client: str, file: Path | None, config: Path | None, keep: bool) -> 
         raise NotFound(f"{source}: no such file; `toolroll mcp import {client}` makes it")
     target = _file(client, file)
     copy, out, left = write(target, source, keep, os.environ)
-    print(f"{target.path}: runs the gateway{f' in place of {servers_told(len(out))}' if out else ''}")
+    print(f"{target.path}: runs the gateway{f' in place of {count_of_servers(len(out))}' if out else ''}")
     for name, why in left.items():
         note(f"{client} keeps {name}, which the gateway cannot start: {why}")
     if copy is not None:

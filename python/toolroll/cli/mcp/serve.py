@@ -25,7 +25,7 @@ _MODES = ("auto", "search", "dynamic", "all")
 
 
 def _on_one_line(record: logging.LogRecord) -> bool:
-    """Keeps what servers and clients say in the line of the log that quotes it."""
+    """Puts text of servers and clients on one line of the log."""
     record.msg, record.args = one_line(record.getMessage()), None
     return True
 
@@ -44,7 +44,7 @@ def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Configuration, Path]:
-    """The configuration that the options name, and the folder for its state.
+    """The configuration of the options, and the folder of its state.
 
     Raises:
         NotFound: there is none.
@@ -71,8 +71,7 @@ def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Confi
 
 
 @command(
-    "serve",
-    example="toolroll mcp --config mcp.json\ntoolroll mcp --config mcp.json --http 127.0.0.1:8000",
+    "serve", example="toolroll mcp --config mcp.json\ntoolroll mcp --config mcp.json --http 127.0.0.1:8000"
 )
 @config_option
 @option("--http", "Serve streamable HTTP at /mcp and /mcp/PAGE.", metavar="HOST:PORT", unset="serve stdio")
@@ -93,8 +92,8 @@ def serve(
 ) -> int:
     """Run the gateway; `toolroll mcp` alone does it, too.
 
-    Over stdio it serves the client that starts it, and ends with it. Servers that cannot be started cost
-    their own tools, and are tried again.
+    Over stdio it serves the client that starts it, and ends with it. It retries servers that cannot be
+    started; their tools are missing meanwhile.
     """
     from dataclasses import replace
 
@@ -115,21 +114,21 @@ def serve(
     for name in ("mcp", "httpx", "httpx2"):  # a babbling server would fill the client's log
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if http is None:
-        with _ended_by_sigterm():
+        with _end_at_sigterm():
             anyio.run(serve_stdio, configuration, state, backend_options=_loop())
         return 0
     host, port = _address(http)
     if configuration.options.identity is None:
         check_loopback(host)
     click.echo(f"http://{host}:{port}/mcp", err=True)
-    with _ended_by_sigterm():
+    with _end_at_sigterm():
         anyio.run(serve_http, configuration, state, host, port, backend_options=_loop())
     return 0
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Lets SIGTERM end the block as an interrupt does: servers are stopped, what was learned is written."""
+def _end_at_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end the block as an interrupt does: servers stop, and outcomes are written."""
     is_told = False
 
     def end(*_: object) -> None:
@@ -151,7 +150,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _loop() -> dict[str, bool]:
-    """What `anyio.run` needs to know: with uvloop, a call costs a quarter less."""
+    """Options of `anyio.run`. With uvloop, a call costs a quarter less."""
     return {"use_uvloop": find_spec("uvloop") is not None}
 
 
@@ -162,12 +161,12 @@ def _check(configuration: Configuration) -> int:
     for problem in found:
         note(problem)
     if not found:
-        print(f"{servers_told(len(configuration.servers))}: nothing is wrong with the configuration")
+        print(f"{count_of_servers(len(configuration.servers))}: nothing is wrong with the configuration")
     return 1 if found else 0
 
 
-def servers_told(count: int) -> str:
-    """How many servers, in words."""
+def count_of_servers(count: int) -> str:
+    """The number of servers as text."""
     return "1 server" if count == 1 else f"{count} servers"
 
 

@@ -1,4 +1,4 @@
-"""`toolroll mcp status`: what the servers do, and whether searches that missed a tool find it now."""
+"""`toolroll mcp status`: the state of the servers, and searches that missed a tool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def status(
     """Show the servers of running gateways and last week's misses.
 
     A miss is a search that did not find the tool that the conversation then called. Each one is decided
-    again with the tools of today and all that was learned since.
+    again with today's tools and statistics.
     """
     from toolroll.gateway.options import with_changes
     from toolroll.gateway.places import registry_url
@@ -75,7 +75,7 @@ def _print_gateway(gateway: dict[str, Any]) -> None:
 
 
 def _wait(server: dict[str, Any]) -> str:
-    """When a server that is away is started again."""
+    """The time until a server is started again."""
     if not server["next_try"]:
         return ""
     wait_s = server["next_try"] - time.time()
@@ -96,7 +96,7 @@ def _print_misses(report: MissReport, since: datetime) -> None:
 
 
 def _misses(url: str, since: datetime) -> tuple[MissReport | None, str]:
-    """The misses, or why they are not known."""
+    """The misses, or the reason why they are unknown."""
     from toolroll.embedders import named
     from toolroll.registry.analytics.misses import misses
     from toolroll.registry.analytics.redecide import Redecider

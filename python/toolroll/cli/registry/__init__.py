@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from toolroll.cli.commands import Group
-from toolroll.cli.registry import (
-    accounts,
-    duplicates,
-    keep,
-    keys,
-    pins,
-    review,
-    rules,
-    settings,
-    state,
-    sync,
-    toolkits,
-    tools,
-)
+from toolroll.cli.registry import callers, organisations, review, rules, state, sync, toolkits, tools
 
 command = Group(
     "registry",
@@ -25,19 +12,6 @@ command = Group(
     "second.",
     example="toolroll registry list --catalog sqlite:///tools.db",
 )
-for _module in (
-    tools,
-    review,
-    sync,
-    toolkits,
-    rules,
-    pins,
-    duplicates,
-    settings,
-    keys,
-    accounts,
-    state,
-    keep,
-):
+for _module in (tools, review, sync, toolkits, rules, organisations, callers, state):
     for _command in _module.COMMANDS:
         command.add_command(_command)

@@ -1,4 +1,4 @@
-"""Commands that several kinds of rows have alike: `rules list`, `rules delete NAME`."""
+"""Commands that are alike for several kinds of rows: `rules list`, `rules delete NAME`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, write_options
 from toolroll.cli.output import print_list, print_result
 
 
-def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
-    """Adds a command that lists the rows of the registry's attribute of the group's name.
+def add_list(group: DefaultGroup, help: str, columns: str, **shown: Any) -> None:
+    """Adds a command that lists the rows of a group. The registry has an attribute with the group's name.
 
     columns, shown: as `print_list` takes them.
     """
@@ -27,11 +27,8 @@ def add_list(group: ListGroup, help: str, columns: str, **shown: Any) -> None:
         print_list(options.json, area, found, columns, **shown)
 
 
-def add_by_name(group: ListGroup, command: str, help: str, done: str, example: str = "") -> None:
-    """Adds a command that calls the method of its name, of the registry's attribute of the group's name.
-
-    done: what has become of the thing then, as the output says it.
-    """
+def add_by_name(group: DefaultGroup, command: str, help: str, done: str, example: str = "") -> None:
+    """Adds a command that calls the method of its name. done: the output after it."""
     assert group.name is not None
     area, kind = group.name, group.name.removesuffix("s")
 

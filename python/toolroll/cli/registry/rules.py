@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import (
     OrgOptions,
     WriteOptions,
@@ -31,7 +31,7 @@ _WHEN = (
 _priority_option = option("--priority", _PRIORITY, type=int, default=0, metavar="N")
 _new_priority_option = option("--priority", _PRIORITY, type=int, metavar="N", unset="unchanged")
 
-rules = ListGroup(
+rules = DefaultGroup(
     "rules",
     help="List the rules that say who sees which tools, or change them. Without a command: list.",
     example="toolroll registry rules --catalog sqlite:///tools.db",
@@ -98,10 +98,7 @@ def add_rule(
 @flag("--deny", "Hide the tools.")
 @option("--tool", "The tool it is about.", metavar="NAME", unset="unchanged")
 @option(
-    "--toolkit",
-    "The toolkit it is about, with those below it; * is all.",
-    metavar="NAME",
-    unset="unchanged",
+    "--toolkit", "The toolkit it is about, with those below it; * is all.", metavar="NAME", unset="unchanged"
 )
 @option("--when", _WHEN, type=condition, metavar="JSON", unset="unchanged")
 @_new_priority_option
@@ -129,7 +126,7 @@ def update_rule(
         raise click.UsageError("--tool --toolkit: not allowed with each other")
     from toolroll.registry.editing.rules import kind_of
 
-    changes: dict[str, Any] = _given(name=new_name, priority=priority)
+    changes: dict[str, Any] = _without_none(name=new_name, priority=priority)
     if allow or deny:
         changes["effect"] = "allow" if allow else "deny"
     if tool is not None or toolkit is not None:
@@ -143,7 +140,7 @@ def update_rule(
     print_result(options.json, done.to_dict(), f"rule {done.name}: version {done.version}, {state}")
 
 
-def _given(**changes: object) -> dict[str, Any]:
+def _without_none(**changes: object) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
@@ -157,7 +154,7 @@ add_by_name(rules, "enable", "Put a disabled rule in force again.", "in force", 
 add_by_name(rules, "disable", "Take a rule out of force, but keep it.", "not in force", "exports-are-pro")
 
 
-pages = ListGroup(
+pages = DefaultGroup(
     "pages",
     help="List which toolkits belong to which page, or change it. Without a command: list.",
     example="toolroll registry pages --catalog sqlite:///tools.db",
@@ -230,7 +227,7 @@ def update_page(
 
     Options that are not given stay as they are.
     """
-    changes = _given(pattern=pattern, toolkits=toolkits or None, priority=priority)
+    changes = _without_none(pattern=pattern, toolkits=toolkits or None, priority=priority)
     _need(changes, "--pattern --toolkit --priority")
     with options.registry() as registry:
         done = registry.pages.update(page_id, changes, version=version, reason=options.reason)

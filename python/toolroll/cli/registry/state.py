@@ -1,4 +1,4 @@
-"""`toolroll registry why, changes, check, status, upgrade`: what a registry holds, and how it came about."""
+"""`toolroll registry why, changes, check, status, upgrade, keep`: the state of a registry, and its causes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from toolroll.cli.options import (
     WindowOptions,
     WriteOptions,
     any_org_options,
+    caller_options,
     flag,
     option,
     platform_write_options,
@@ -26,16 +27,21 @@ from toolroll.model.errors import NotFound
 if TYPE_CHECKING:
     from toolroll.model.context import Context
 
+
+import signal
+import threading
+from datetime import timedelta
+
+from toolroll.cli.parameter_types import duration
+from toolroll.registry.options import Recording
+
 _LONGEST = 80  # characters of a change's details in a table
 
 
 @command("why", example="toolroll registry why crm_export --org acme --tier free")
 @click.argument("name")
 @option("--org", "Organisation that asks.", default="", metavar="ORG")
-@option("--user", "User that asks.", default="")
-@option("--role roles", "Role of the user; repeatable.", multiple=True)
-@option("--tier", "Subscription tier.", default="")
-@option("--page", "Page that the user is on.", default="")
+@caller_options
 @option(
     "--setting settings",
     "A further setting that has a value; repeatable.",
@@ -45,7 +51,7 @@ _LONGEST = 80  # characters of a change's details in a table
 )
 @registry_options
 def why(options: RegistryOptions, name: str, **context: Any) -> None:
-    """Print whether somebody sees a tool, and what decides it."""
+    """Print whether somebody sees a tool, and the reason."""
     from toolroll.model.context import Context
 
     found = _verdict(options, name, Context(**context))
@@ -71,7 +77,7 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
         try:
             verdict = roll.why(name, context)
         except NotFound:
-            return {**_absent(options, name, context.org), "unknown_values": unknown}
+            return {**_reason_of_absence(options, name, context.org), "unknown_values": unknown}
     rule = None if verdict.rule is None else verdict.rule.name
     return {
         "visible": verdict.visible,
@@ -82,8 +88,8 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
     }
 
 
-def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
-    """Why a tool that the registry has is in no catalog. Raises NotFound if the registry does not have it."""
+def _reason_of_absence(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
+    """The reason why a tool of the registry is in no catalog. Raises NotFound for an unknown tool."""
     with options.registry() as registry:
         try:
             record = registry.tool(name, org=org, deleted=True)
@@ -136,9 +142,9 @@ def changes(options: WindowOptions, **filters: Any) -> None:
 def check(options: WriteOptions, accept: bool) -> None:
     """Say whether policy rows are as the registry wrote them.
 
-    They are rules, toolkits and all else that policy reads. Where they are not, contexts of the organisation
-    see public tools only; where those of the platform are not, all contexts do. Restore a backup, or accept
-    the rows as they are. The exit status is 1 if something is wrong and was not accepted.
+    Policy rows are rules, toolkits and all other rows that policy reads. If somebody edits a row of an
+    organisation by hand, its contexts see public tools only; for a row of the platform, all contexts do.
+    Restore a backup, or accept the rows. The exit status is 1 if something is wrong and was not accepted.
     """
     from toolroll.registry.editing import policy_check
 
@@ -169,7 +175,7 @@ def check(options: WriteOptions, accept: bool) -> None:
 @command("status", example="toolroll registry status --catalog sqlite:///tools.db")
 @registry_options
 def status(options: RegistryOptions) -> None:
-    """Print what the registry holds and what waits in it."""
+    """Print what the registry holds, and how much waits in it."""
     with options.database() as database:
         from toolroll.registry.editing.status import status_of
 
@@ -201,9 +207,9 @@ def _line(item: Any) -> str:
 def upgrade(options: RegistryOptions) -> None:
     """Upgrade the registry's tables to this version of toolroll.
 
-    It runs in one transaction. Make a backup first: older versions of toolroll then refuse the registry, so
-    upgrade them all. Afterwards it makes the statistics and figures that the new version has, organisation by
-    organisation; `toolroll events learning rebuild` does that again.
+    Runs in one transaction. Make a backup first, and upgrade all hosts: older versions of toolroll refuse an
+    upgraded registry. Afterwards it rebuilds the statistics and figures of each organisation, as
+    `toolroll events learning rebuild` does.
     """
     from toolroll.registry.editing import status
 
@@ -217,4 +223,57 @@ def upgrade(options: RegistryOptions) -> None:
     print_result(options.json, {"before": before, "after": after}, f"schema {after}: {result}")
 
 
-COMMANDS = (why, changes, check, status, upgrade)
+_LOOK_S = 0.2
+_END_S = 5.0  # for what is in the inbox
+
+
+@command(
+    "keep",
+    example="toolroll registry keep --catalog postgresql://tools@db/tools\n"
+    "toolroll registry keep --catalog sqlite:///tools.db --events 90d",
+)
+@option(
+    "--events",
+    "How long the events of selections are kept; their outcomes stay.",
+    type=duration,
+    metavar="TIME",
+    default="30d",
+)
+@registry_options
+def keep(options: RegistryOptions, events: timedelta) -> None:
+    """Count events and outcomes of hosts until it is stopped. Of several keepers one works; the others wait.
+
+    `toolroll serve` and `toolroll mcp --http` start a keeper of their own. Other hosts keep the registry in a
+    thread, unless they are opened with keeper="none".
+    """
+    from toolroll.registry.events.lease import state_of
+    from toolroll.registry.keeper.keeper import Keeper
+
+    events_s = Recording(events_s=events.total_seconds()).events_s
+    is_ending = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: is_ending.set())
+    with options.database() as database:
+        keeper = Keeper(database, events_s=events_s)
+        keeper.start()
+        last_line = ""
+        while not is_ending.wait(_LOOK_S):
+            if keeper.failing is not None:
+                line = f"waiting: {keeper.failing}"
+            elif keeper.is_held:
+                line = f"keeping {database.url}"
+            else:
+                line = f"waiting: {state_of(database).holder} keeps {database.url}"
+            if line != last_line:
+                note(line)
+                last_line = line
+        keeper.drain(_END_S)
+        keeper.close(_END_S)
+        figures = keeper.figures
+    if options.json:
+        print_json(figures)
+    else:
+        print_fields(figures)
+
+
+COMMANDS = (why, changes, check, status, upgrade, keep)

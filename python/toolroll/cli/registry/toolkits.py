@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from toolroll.cli.commands import ListGroup
+from toolroll.cli.commands import DefaultGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
 from toolroll.cli.output import print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name
 from toolroll.model.errors import NotFound
 
-toolkits = ListGroup(
+toolkits = DefaultGroup(
     "toolkits",
     help="Print the tree of toolkits, or change it. Without a command: list.",
     example="toolroll registry toolkits --catalog sqlite:///tools.db",
@@ -69,7 +69,7 @@ def put(
             toolkit, version = before.toolkit, before.version
         except NotFound:
             toolkit, version = Toolkit(name), 0
-        changes = {key: _value(key, value) for key, value in changes.items() if _given(value)}
+        changes = {key: _value(key, value) for key, value in changes.items() if _is_given(value)}
         done = registry.toolkits.put(
             replace(toolkit, **changes),
             keywords=tuple(filter(None, keywords)) if keywords else None,
@@ -81,7 +81,7 @@ def put(
     print_result(options.json, done.to_dict(), f"toolkit {name}: version {done.version}")
 
 
-def _given(value: object) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value != ()
 
 

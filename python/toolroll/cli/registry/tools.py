@@ -20,15 +20,7 @@ from toolroll.cli.options import (
     org_options,
     write_options,
 )
-from toolroll.cli.output import (
-    note,
-    one_line,
-    print_fields,
-    print_json,
-    print_list,
-    print_result,
-    printable,
-)
+from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result, printable
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:
@@ -81,7 +73,7 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
 
 
 def _state(record: ToolRecord) -> str:
-    """Why a tool is in no catalog, or "active"; of one whose change waits, which version serves meanwhile."""
+    """The tool's state: its review, and the version that serves meanwhile, or its status."""
     if record.deleted_at is not None:
         return "deleted"
     if record.review == "approved":
@@ -174,7 +166,7 @@ def _set_option(**attributes: Any) -> Decorator:
 def create(options: WriteOptions, name: str | None, file: str | None, changes: dict[str, object]) -> None:
     """Add one tool.
 
-    NAME and --set go before what the file says. The tool is people's own, and needs no approval.
+    NAME and --set precede the file. People own the tool, so it needs no approval.
     """
     if name is None and file is None and "name" not in changes:
         raise click.UsageError("NAME --file: needs one of them")
@@ -226,10 +218,10 @@ def update(
 ) -> None:
     """Change fields of a tool.
 
-    These fields are people's then: what the tool's plugin sends for them later does not change the tool.
+    People then own these fields: the tool's plugin no longer changes them.
     """
     if not changes and not give_back:
-        raise click.UsageError("missing option '--set' or '--give-back': what is to change?")
+        raise click.UsageError("missing option '--set' or '--give-back'")
     with options.registry() as registry:
         before = registry.tool(name, org=options.org)
         if version is None:  # a change that somebody makes from here on is a conflict
@@ -264,10 +256,14 @@ def rollback(options: WriteOptions, name: str, to: int, force: bool, version: in
 
 
 def _review_of(before: ToolRecord, after: ToolRecord) -> str:
-    """What a change did to content that waited for approval."""
+    """The effect of a change on content that waited for approval, as text."""
     if before.review == "approved":
         return ""
-    return ", what waited is given up" if after.review == "approved" else ", still waits for approval"
+    return (
+        ", the content that waited is discarded"
+        if after.review == "approved"
+        else ", still waits for approval"
+    )
 
 
 @command("delete", example="toolroll registry delete get_forecast --reason 'gone upstream'")
@@ -295,7 +291,7 @@ def restore(options: WriteOptions, name: str) -> None:
 
 
 def print_record(record: ToolRecord, done: str, options: RegistryOptions) -> None:
-    """Prints what was done to one tool."""
+    """Prints a change of one tool."""
     print_result(options.json, record.to_dict(), f"{record.name}: {done}, version {record.version}")
     for warning in () if options.json else record.flags:
         note(f"{record.name}: {warning['code']}: {warning['message']}")

@@ -259,9 +259,14 @@ class Database:
             the last statements, the end of the process does not. Raises StoreUnavailable if it waits for two
             seconds.
         """
-        with self.autocommit() as connection:
-            found = connection.execute(statement, values)
-            return (found.first(), 0) if found.returns_rows else (None, found.rowcount)
+        try:
+            self._connected()
+            with self._unsynced.connect() as connection:
+                found = connection.execute(statement, values)
+                return (found.first(), 0) if found.returns_rows else (None, found.rowcount)
+        except Exception:
+            with self._translated(writes=True):
+                raise
 
     def revision(self) -> int:
         """The number of changes so far."""

@@ -15,18 +15,13 @@ from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.adapters.provider_requests.headers import KEY
 from toolroll.embedders import named
 from toolroll.front.bodies import BodiesInFlight
-from toolroll.server.admission import OrgAdmission
-from toolroll.server.drop_in.connections import Connections
-from toolroll.server.drop_in.cut_answers import log_only_other_faults
-from toolroll.server.drop_in.proxy import Proxy
-from toolroll.server.drop_in.upstream import Upstream
-from toolroll.server.gate import Gate, Headers
-from toolroll.server.health import health_router
-from toolroll.server.hosts import LOOPBACK
-from toolroll.server.http_metrics import HttpMetrics, MeasuredRequests, org_refusals_in
+from toolroll.server.admission import OrgAdmission, RequestLimits
+from toolroll.server.drop_in.proxy import Proxy, log_only_other_faults
+from toolroll.server.drop_in.upstream import Connections, Upstream
+from toolroll.server.gate import LOOPBACK, Gate, Headers
+from toolroll.server.http_metrics import HttpMetrics, RequestMeter, org_refusals_in
 from toolroll.server.key_reader import KeyReader
-from toolroll.server.metrics import metrics_router
-from toolroll.server.request_limits import RequestLimits
+from toolroll.server.metrics import health_router, metrics_router
 from toolroll.server.resources import close, open_registry, running, worker_metrics, worker_traces
 from toolroll.server.settings import ServerSettings
 
@@ -35,7 +30,7 @@ METRICS = "/metrics"
 
 
 def create_drop_in(settings: ServerSettings) -> ASGIApp:
-    """The proxy before the provider that the settings name. Its last step closes the registry.
+    """Creates the proxy before the provider that the settings name. Its shutdown closes the registry.
 
     Raises:
         NotFound, StoreUnavailable, InvalidInput: as `Toolroll.open`; the upstream is no URL.
@@ -82,7 +77,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
         key_place="x-toolroll-key",
         refusal=_refusal,
     )
-    behind: ASGIApp = MeasuredRequests(
+    behind: ASGIApp = RequestMeter(
         gate, metrics=HttpMetrics.in_registry(metrics.registry), is_logged=settings.log_requests
     )
     if traces is not None:
@@ -92,7 +87,7 @@ def create_drop_in(settings: ServerSettings) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True)
 class _Routes:
-    """Gives requests to one of several applications, by their path."""
+    """Chooses one of several applications by the path of a request."""
 
     by_path: dict[str, ASGIApp]
     others: ASGIApp
@@ -113,7 +108,7 @@ def _open(settings: ServerSettings) -> tuple[Toolroll, Registry | None]:
 
 
 def _key(headers: Headers) -> str:
-    """The service key. `Authorization` holds the provider's, which is none of our business."""
+    """The service key. `Authorization` holds the provider's key, which we do not read."""
     return headers.get(KEY, b"").decode("latin-1")
 
 

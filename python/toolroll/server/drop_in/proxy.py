@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 
 import anyio
 import anyio.to_thread
@@ -28,12 +29,26 @@ from toolroll.adapters.provider_requests.forms import error_body
 from toolroll.model.context import Context
 from toolroll.model.errors import ToolrollError
 from toolroll.server.callers import Caller
-from toolroll.server.drop_in.connections import Connections
-from toolroll.server.drop_in.cut_answers import is_cut
-from toolroll.server.drop_in.upstream import Upstream, headers_for_client, headers_for_upstream
+from toolroll.server.drop_in.upstream import Connections, Upstream, headers_for_client, headers_for_upstream
 from toolroll.server.large_requests import LARGE_BYTES, owner_of
 from toolroll.server.metering import in_thread
 from toolroll.server.problems import STATUSES
+
+is_cut: ContextVar[bool] = ContextVar("is_cut", default=False)  # of the request in this task
+
+
+def log_only_other_faults() -> None:
+    """Keeps uvicorn's lines about cut answers out of the log. May be called again.
+
+    ASGI has no message for an answer that ends early because the provider's does. The application returns, so
+    uvicorn closes the connection and logs an error. `Proxy` logs each cut itself.
+    """
+    logging.getLogger("uvicorn.error").addFilter(_is_of_another_fault)
+
+
+def _is_of_another_fault(record: logging.LogRecord) -> bool:
+    return not (is_cut.get() and record.getMessage() == "ASGI callable returned without completing response.")
+
 
 _log = logging.getLogger(__name__)
 
@@ -63,15 +78,15 @@ class Proxy:
                 changed, content = OutgoingRequest(b""), None
                 exchange.has_no_body()
             else:
-                ours, context = _asked_by(scope, caller)
+                own, context = _headers_and_context(scope, caller)
                 if not _is_empty(scope):
                     path = _raw_path(scope).split(b"?")[0].decode("latin-1")
-                    self._selector.check_path(form, path, ours, context)
+                    self._selector.check_path(form, path, own, context)
                 if form is None:
                     changed, content = OutgoingRequest(b""), exchange.parts()
                 else:
                     body = await exchange.body()
-                    changed = await self._select(scope, form, body, ours, context)
+                    changed = await self._select(scope, form, body, own, context)
                     content = changed.body
         except _Disconnected:
             return
@@ -81,9 +96,11 @@ class Proxy:
         except ToolrollError as error:
             status = next((found for kind, (found, _) in STATUSES.items() if isinstance(error, kind)), 500)
             wait_s = getattr(error, "retry_after_s", None)
-            said_wait = [] if wait_s is None else [(b"retry-after", str(max(1, math.ceil(wait_s))).encode())]
+            retry_after = (
+                [] if wait_s is None else [(b"retry-after", str(max(1, math.ceil(wait_s))).encode())]
+            )
             # 422 is of no provider
-            await exchange.refuse(400 if status == 422 else status, str(error), said_wait)
+            await exchange.refuse(400 if status == 422 else status, str(error), retry_after)
             return
         is_changed = form is not None and changed.body is not body
         headers = headers_for_upstream(scope["headers"], is_changed=is_changed)
@@ -93,7 +110,7 @@ class Proxy:
         except (httpx.InvalidURL, ValueError):
             await exchange.refuse(400, "the path cannot be passed on")
             return
-        said = [] if changed.report is None else [(HEADER.encode(), str(changed.report).encode())]
+        added = [] if changed.report is None else [(HEADER.encode(), str(changed.report).encode())]
         async with anyio.create_task_group() as group:
 
             async def end_with_client() -> None:
@@ -101,26 +118,26 @@ class Proxy:
                 group.cancel_scope.cancel()
 
             group.start_soon(end_with_client)
-            await self._forward(exchange, request, said)
+            await self._forward(exchange, request, added)
             group.cancel_scope.cancel()
 
     async def _select(
-        self, scope: Scope, form: RequestForm, body: bytes, ours: RequestHeaders, context: Context
+        self, scope: Scope, form: RequestForm, body: bytes, own: RequestHeaders, context: Context
     ) -> OutgoingRequest:
         caller: Caller = scope["state"]["caller"]
         may_report, reporter = "report" in caller.roles, caller.reporter_of(None)
         if len(body) <= LARGE_BYTES:
             return await self._selector.aselect(
-                body, form, ours, context, may_report=may_report, reporter=reporter
+                body, form, own, context, may_report=may_report, reporter=reporter
             )
         select = in_thread(self._selector.select)
         async with scope["state"]["large"].turn(owner_of(scope)):
             return await anyio.to_thread.run_sync(
-                lambda: select(body, form, ours, context, may_report=may_report, reporter=reporter)
+                lambda: select(body, form, own, context, may_report=may_report, reporter=reporter)
             )
 
     async def _forward(
-        self, exchange: _Exchange, request: httpx.Request, said: list[tuple[bytes, bytes]]
+        self, exchange: _Exchange, request: httpx.Request, added: list[tuple[bytes, bytes]]
     ) -> None:
         """Sends the request, and passes the answer on as it comes."""
         try:
@@ -131,20 +148,20 @@ class Proxy:
             await exchange.refuse(error.status_code, str(error.detail))
             return
         except httpx.TimeoutException:
-            await exchange.refuse(504, f"the provider ({request.url.host}) did not answer in time", said)
+            await exchange.refuse(504, f"the provider ({request.url.host}) did not answer in time", added)
             return
         except (httpx.HTTPError, httpx.StreamError) as error:
             fault = "dropped the connection" if isinstance(error, _DROPPED) else "cannot be reached"
             _log.warning("the provider %s: %s", fault, type(error).__name__)
-            await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", said)
+            await exchange.refuse(502, f"the provider ({request.url.host}) {fault}", added)
             return
         if response.status_code not in _STATUSES:
             await response.aclose()
-            told = f"the provider ({request.url.host}) answered with the HTTP status {response.status_code}"
-            await exchange.refuse(502, told, said)
+            detail = f"the provider ({request.url.host}) answered with the HTTP status {response.status_code}"
+            await exchange.refuse(502, detail, added)
             return
         try:
-            await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *said])
+            await exchange.begin(response.status_code, [*headers_for_client(response.headers.raw), *added])
             async for part in response.aiter_raw():
                 await exchange.pass_on(part)
         except (httpx.HTTPError, httpx.StreamError) as error:
@@ -184,7 +201,7 @@ class _Exchange:
         return b"".join([part async for part in self.parts()])
 
     def has_no_body(self) -> None:
-        """Says that nothing of the request is to be read."""
+        """Marks the request as read: it has no body."""
         self._is_read.set()
 
     async def disconnected(self) -> None:
@@ -202,11 +219,11 @@ class _Exchange:
     async def end(self, part: bytes = b"") -> None:
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
-    async def refuse(self, status: int, message: str, said: list[tuple[bytes, bytes]] | None = None) -> None:
+    async def refuse(self, status: int, message: str, added: list[tuple[bytes, bytes]] | None = None) -> None:
         """Answers with an error in the provider's form."""
         content = error_body(self._form, status, message)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        await self.begin(status, [*headers, *(said or [])])
+        await self.begin(status, [*headers, *(added or [])])
         await self.end(content)
 
     async def _next(self) -> Message:
@@ -217,8 +234,8 @@ class _Exchange:
         return message
 
 
-def _asked_by(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
-    """Our headers, and who asks; raises Denied where the caller's key does not let it."""
+def _headers_and_context(scope: Scope, caller: Caller) -> tuple[RequestHeaders, Context]:
+    """Reads our headers and the context. Raises Denied if the caller may not act for its organisation."""
     headers = RequestHeaders.of(scope["headers"])
     org = headers.context.get("org", "")
     return headers, headers.of_org(caller.org_of(org if isinstance(org, str) else ""))

@@ -1,9 +1,14 @@
-"""The provider behind the proxy: where a request goes, and which headers travel with it."""
+"""The provider behind the proxy: its URL, its connections, and the headers that travel.
+
+An `httpx.AsyncClient` would log the URL of each request, in which Gemini's clients may send their key. It
+would also keep the cookies of one caller, and add headers. So its transport is used directly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -58,10 +63,10 @@ class Upstream:
         self._ends = [self._path[at:] for at in range(len(self._path)) if self._path[at : at + 1] == b"/"]
 
     def url(self, path: bytes, query: bytes) -> httpx.URL:
-        """Where a request for this path goes.
+        """The provider's URL of a request.
 
-        What the end of the provider's path and the beginning of this one have in common is written once, so
-        clients may use `http://localhost:8080` or `http://localhost:8080/v1`.
+        A part that ends the provider's path and begins this one stands once in the URL, so clients may use
+        `http://localhost:8080` or `http://localhost:8080/v1`.
         """
         shared = next((end for end in self._ends if path == end or path.startswith(end + b"/")), b"")
         whole = self._path[: len(self._path) - len(shared)] + path
@@ -69,7 +74,7 @@ class Upstream:
 
 
 def headers_for_upstream(headers: Iterable[tuple[bytes, bytes]], *, is_changed: bool) -> RawHeaders:
-    """The headers to send on. is_changed: whether the body has another length than it came with."""
+    """The headers to send on. is_changed: whether the length of the body changed."""
     headers = list(headers)
     dropped = _NOT_SENT_ON | _named_by_connection(headers)
     if is_changed:
@@ -88,3 +93,30 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
     return frozenset(
         name.strip().lower() for key, value in headers if key == b"connection" for name in value.split(b",")
     )
+
+
+_CONNECT_S = 10.0
+_KEPT_OPEN = 256
+
+
+class Connections:
+    """Connections to one provider, which stay open. Close them with `aclose`."""
+
+    def __init__(self, url: httpx.URL, timeout_s: float) -> None:
+        """Opens none yet. A proxy that the environment names for this URL is used.
+
+        timeout_s: how long the provider may be silent.
+        """
+        proxy = None if proxy_bypass(url.host) else getproxies().get(url.scheme)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_OPEN, keepalive_expiry=30)
+        self._transport = httpx.AsyncHTTPTransport(limits=limits, proxy=proxy)
+        self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S), pool=None).as_dict()
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """The answer as far as its headers. Raises httpx.TransportError."""
+        request.extensions["timeout"] = self._timeout
+        return await self._transport.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Closes them."""
+        await self._transport.aclose()

@@ -1,4 +1,4 @@
-"""The registry on behalf of a caller: who may read or change what, and as whom."""
+"""The registry on behalf of a caller: checks each read and change, and names its author."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ T = TypeVar("T")
 
 
 def prepare(roll: Toolroll, orgs: Iterable[str]) -> None:
-    """Waits for the organisations' own tools: people who ask about them should not have to ask twice.
-
-    If they cannot be had now, the answer is about the shared tools.
-    """
+    """Loads the organisations' own tools. If that fails, answers are about the shared tools."""
     with suppress(ToolrollError):
         roll.warm_up(orgs)
 
@@ -34,13 +31,12 @@ def prepare(roll: Toolroll, orgs: Iterable[str]) -> None:
 class RegistryAccess:
     """A registry whose callers act for one organisation in each request.
 
-    A caller that is bound to an organisation knows its rows, and of the platform what reaches it. To the
-    registry that it gets, the rest does not exist.
+    A caller of one organisation gets a registry with that organisation's rows and the tools of the platform
+    that reach it; other rows do not exist there.
 
     Attributes:
         registry: of all organisations.
-        identify: says who makes a request.
-        shared: the platform's tools, as organisations see them.
+        identify: finds the caller of a request.
     """
 
     registry: Registry
@@ -54,11 +50,11 @@ class RegistryAccess:
 
     @property
     def reports(self) -> Database:
-        """The same for reports, perhaps a copy that is a little older."""
+        """The storage that reports read; perhaps a copy that is a little older."""
         return self.registry.reports
 
     def own_rows(self, request: Request, org: str | None) -> tuple[Registry, str]:
-        """The registry, for rows of the organisation that the caller may read, and this. Raises Denied."""
+        """The registry, and the organisation whose own rows the caller may read. Raises Denied."""
         caller = self.identify(request)
         caller.require("read")
         return self.registry, caller.org_of(org)
@@ -69,15 +65,15 @@ class RegistryAccess:
         return self.known_to(self.identify(request)), owner
 
     def known_to(self, caller: Caller) -> Registry:
-        """The registry with the caller as author, and as far as the caller may know of the platform."""
+        """The registry with the caller as author, limited to rows that the caller may know."""
         reach: Reach | None = self.shared.reach(caller.org) if caller.org else None
         return self.registry.with_actor(caller.actor, reach)
 
     def read_shared(self, request: Request, org: str | None, read: Callable[[Registry, str], T]) -> T:
-        """What `read` finds of the organisation, else of the platform, whose tools all organisations share.
+        """Calls `read` for the organisation, then for the platform, whose tools all organisations share.
 
-        A caller that is bound to an organisation gets its own rows only: the platform's name people. See
-        `SharedTools` for what it gets of the platform.
+        A caller of one organisation gets only its own rows, because rows of the platform name people. Such a
+        caller reads the platform through `SharedTools`.
 
         Raises:
             Denied: as `reader`.
@@ -99,11 +95,11 @@ class RegistryAccess:
     def window(
         self,
         request: Request,
-        org: str | None,
+        org: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Window:
-        """The events in a time that the caller may read, of an organisation or of all. Raises Denied."""
+        """The events of a period that the caller may read; a dependency of routes. Raises Denied."""
         caller = self.identify(request)
         caller.require("read")
         owner = None if caller.org is None and org is None else caller.org_of(org)

@@ -1,15 +1,17 @@
-"""`/analytics`: figures of the logged selections and their outcomes, and tools without vectors."""
+"""`/analytics`: figures of selections and outcomes, experiments, and tools without vectors."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from toolroll.model.embedder import Embedder
-from toolroll.registry.analytics import drift, metrics, tool_calls, usage
+from toolroll.registry.analytics import drift, experiments, metrics, tool_calls, usage
 from toolroll.registry.analytics import tools as health
+from toolroll.registry.analytics.comparison import ERROR, WORTH, compare
+from toolroll.registry.analytics.window import Window
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
 from toolroll.server.tool_registry.shared_tools import SharedTools
@@ -21,27 +23,23 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
     Without `org`, a caller of any organisation gets the figures of all.
     """
     router = APIRouter(tags=["analytics"], route_class=ProblemRoute, prefix="/analytics")
+    events: Any = Depends(access.window)
 
     @router.get("/metrics")
-    def read_metrics(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_metrics(window: Window = events) -> dict[str, Any]:
         """Selections: their number, latency, profiles, outcomes, and the tokens that they saved."""
-        return metrics.metrics(access.reports, access.window(request, org, since, until))
+        return metrics.metrics(access.reports, window)
 
     @router.get("/timeline")
     def read_timeline(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         per: metrics.Per = "day",
     ) -> dict[str, Any]:
         """By day or hour: selections, success, mean latency, saved tokens; and the parts that failed.
 
         Days and hours without selections are left out. `first` and `last` say when a part failed.
         """
-        return metrics.timeline(access.reports, access.window(request, org, since, until), per)
+        return metrics.timeline(access.reports, window, per)
 
     @router.get("/arms")
     def read_arms(
@@ -58,35 +56,26 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
 
     @router.get("/unused")
     def read_unused(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         shown_often: int = Query(50, ge=1, le=1_000_000),
     ) -> dict[str, Any]:
         """Active tools that were never selected, or shown so often and never called.
 
         Of the platform's tools, an organisation has those that somebody in it sees.
         """
-        window = access.window(request, org, since, until)
         reaching = shared.reaching(window.org) if window.org else None
         found = health.unused(access.reports, window, shown_often, reaching)
         return {**found}
 
     @router.get("/broken")
-    def read_broken(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_broken(window: Window = events) -> dict[str, Any]:
         """Tools that broke, the latest first. Selections hide one whose `back` is null."""
-        found = health.broken(access.reports, access.window(request, org, since, until))
+        found = health.broken(access.reports, window)
         return {"broken": [each.to_dict() for each in found]}
 
     @router.get("/tools")
     def read_tools(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         by: tool_calls.By = "calls",
         limit: int = Query(100, ge=1, le=1_000),
     ) -> dict[str, Any]:
@@ -95,30 +84,22 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         `duration_ms` has the mean and the 95th percentile of the `timed` calls. `/plugins/calls` has the same
         for each plugin.
         """
-        window = access.window(request, org, since, until)
         found = tool_calls.tool_calls(access.reports, window, by=by, limit=limit)
         return {"tools": [each.to_dict() for each in found]}
 
     @router.get("/heatmap")
     def read_heatmap(
-        request: Request,
-        org: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        window: Window = events,
         of: usage.Of = "called",
         tools: int = Query(40, ge=1, le=1_000),
         pages: int = Query(20, ge=1, le=1_000),
     ) -> dict[str, Any]:
         """How often each tool was called, selected or successful, by page. tools, pages: the most of each."""
-        window = access.window(request, org, since, until)
         return usage.heatmap(access.reports, window, of, tools, pages).to_dict()
 
     @router.get("/accuracy")
-    def read_accuracy(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def read_accuracy(window: Window = events) -> dict[str, Any]:
         """By day, how often a called tool had been selected."""
-        window = access.window(request, org, since, until)
         days = usage.hits(access.reports, window)
         calls, hits = sum(day.calls for day in days), sum(day.hits for day in days)
         return {
@@ -130,9 +111,7 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
 
     @router.get("/drift")
     def read_drift(
-        request: Request,
-        org: str | None = None,
-        older_than_days: float | None = Query(None, ge=0, le=36_500),
+        request: Request, org: str | None = None, older_than_days: float | None = Query(None, ge=0, le=36_500)
     ) -> dict[str, Any]:
         """Tools that lack vectors of the service's embedder.
 
@@ -155,3 +134,49 @@ def analytics_router(access: RegistryAccess, embedder: Embedder | None, shared: 
         }
 
     return router
+
+
+def experiment_router(access: RegistryAccess) -> APIRouter:
+    """`/analytics/experiments`."""
+    router = APIRouter(tags=["analytics"], route_class=ProblemRoute)
+
+    @router.get("/analytics/experiments")
+    def list_experiments(
+        request: Request,
+        org: str | None = None,
+        active: bool = False,
+        limit: int = Query(10, ge=1, le=100),
+        worth: float = Query(WORTH, gt=0, lt=1),
+        error: float = Query(ERROR, gt=0, lt=0.5),
+    ) -> dict[str, Any]:
+        """Experiments, the latest first: variants, success, intervals valid at any time, and the verdict.
+
+        active: only those that run. worth: the least difference that matters. error: the chance of a false
+        winner. Without `org`, a caller of any organisation gets the experiments of all.
+        """
+        owner = access.window(request, org).org
+        trials = experiments.list_experiments(access.database, active=active)
+        own = [trial for trial in trials if owner is None or trial.org == owner][:limit]
+        return {"experiments": [_form(access, trial, worth, error) for trial in own]}
+
+    return router
+
+
+def _form(
+    access: RegistryAccess, trial: experiments.StoredExperiment, worth: float, error: float
+) -> dict[str, Any]:
+    found = experiments.counts(access.reports, trial)
+    verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
+    fields = verdict.to_dict()
+    shares = trial.experiment.variants
+    for variant in fields["variants"]:
+        name = variant["name"]
+        variant |= {
+            "share": shares[name],
+            "assigned": found.assigned[name],
+            "unknown": found.unknown[name],
+            "mean": variant["mean"] if variant["events"] else None,
+        }
+    described = trial.to_dict()
+    del described["salt"]  # who knows it can choose the variant of a unit
+    return {**described, **fields, "strays": found.strays}

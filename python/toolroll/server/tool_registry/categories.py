@@ -18,8 +18,7 @@ from toolroll.selection.policy.pages import matches
 from toolroll.server.bodies import Body, Texts, without, without_read_only
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.paging import page_of
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, with_etag
+from toolroll.server.tool_registry.rows import CONDITIONAL, changed, page_of, with_etag
 
 
 class PageMappingBody(Body):
@@ -48,7 +47,7 @@ def category_router(access: RegistryAccess) -> APIRouter:
         `parent` names it.
         """
         registry, org = access.own_rows(request, org)
-        return {"categories": _nested(registry.toolkits.list(org))}
+        return {"categories": _forest(registry.toolkits.list(org))}
 
     @router.get("/categories/for-page/{page:path}")
     def list_for_page(request: Request, page: str, org: str | None = None) -> dict[str, Any]:
@@ -151,8 +150,8 @@ def _form(record: PageRecord) -> dict[str, Any]:
     return {**fields, "categories": toolkits}
 
 
-def _nested(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
-    """The toolkits as a forest. The registry has no circle, but a damaged row may say so: it is a root."""
+def _forest(records: Sequence[ToolkitRecord]) -> list[dict[str, Any]]:
+    """The toolkits as a forest. A toolkit without a known parent is a root."""
     forms = {record.name: {**record.to_dict(), "children": []} for record in records}
     roots = []
     for record in records:

@@ -1,4 +1,4 @@
-"""`/organisations`, and what each always selects, has set up and may buy."""
+"""`/organisations`, `/pins`, `/settings` and `/tiers`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
     def list_organisations(
         request: Request, text: str = "", limit: int = Query(100, ge=1, le=MOST_ORGANISATIONS)
     ) -> dict[str, Any]:
-        """Names of organisations with something of their own, ascending.
+        """Names of organisations with rows of their own, ascending.
 
         text: a part of the name. A caller of one organisation gets its name.
         """
@@ -74,7 +74,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
 
     @router.get("/settings")
     def list_settings(request: Request, org: str | None = None) -> dict[str, Any]:
-        """Which settings have a value."""
+        """The settings, and whether each has a value."""
         registry, org = access.own_rows(request, org)
         return {"settings": [setting.to_dict() for setting in registry.settings.list(org)]}
 
@@ -94,7 +94,7 @@ def organisation_router(access: RegistryAccess) -> APIRouter:
 
     @router.put("/tiers")
     def replace_tiers(request: Request, body: TiersBody, reason: str = "") -> dict[str, Any]:
-        """Replaces the tiers. Refused while a rule or toolkit names one that would go.
+        """Replaces the tiers. Refused while a rule or toolkit names a tier that would be removed.
 
         Needs a key of any organisation.
         """

@@ -1,4 +1,4 @@
-"""`/plugins`: who registers tools, and `/plugins/sync`, by which a plugin does it."""
+"""`/plugins`: the owners of tools. `/plugins/sync` registers the tools of a plugin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, FailFast, Field
 from pydantic.alias_generators import to_camel
 
@@ -71,7 +71,7 @@ class CategoryBody(_PluginBody):
         )
 
     def route(self) -> Route | None:
-        """What switches it on."""
+        """The route that switches it on."""
         pairs = [(each, "") if isinstance(each, str) else (each.keyword, each.mode) for each in self.keywords]
         return route_to(self.name, pairs, self.patterns)
 
@@ -79,7 +79,7 @@ class CategoryBody(_PluginBody):
 class SyncBody(_PluginBody):
     """Everything that a plugin has. Tools that are missing here are deleted.
 
-    So `tools` must be there: an empty list says that all of them are meant to go.
+    `tools` is required: an empty list deletes all tools of the plugin.
     """
 
     plugin_id: str = Field(min_length=1)
@@ -94,7 +94,7 @@ class SyncBody(_PluginBody):
     reason: str = ""
 
     def definitions(self) -> Definitions:
-        """The same as values of toolroll. Raises InvalidDefinition."""
+        """Converts it to definitions. Raises InvalidDefinition."""
         read = read_tools_for_registry(self.tools)
         categories = [each for category in self.categories for each in category.family()]
         declared = {category.name for category in categories}
@@ -116,6 +116,7 @@ class SyncBody(_PluginBody):
 def plugin_router(access: RegistryAccess) -> APIRouter:
     """`/plugins` and `/plugins/sync`."""
     router = APIRouter(tags=["plugins"], route_class=ProblemRoute, prefix="/plugins")
+    events: Any = Depends(access.window)
 
     @router.post("/sync")
     def sync(
@@ -157,16 +158,14 @@ def plugin_router(access: RegistryAccess) -> APIRouter:
         return {"plugins": [record.to_dict() for record in found]}
 
     @router.get("/calls")
-    def list_plugin_calls(
-        request: Request, org: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> dict[str, Any]:
+    def list_plugin_calls(window: Window = events) -> dict[str, Any]:
         """Calls, failures and durations of plugins with calls, those with the most failures first.
 
         `duration_ms` has the mean and the 95th percentile of the `timed` calls; `failing` and `slow` have the
         tools of a plugin that failed most and that took longest. Without `org`, a caller of any organisation
         gets the calls of all.
         """
-        found = plugin_calls(access.reports, access.window(request, org, since, until))
+        found = plugin_calls(access.reports, window)
         return {"plugins": [each.to_dict() for each in found]}
 
     return router

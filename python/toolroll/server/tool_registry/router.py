@@ -1,4 +1,4 @@
-"""All routes of the registry, under the paths of seed 4."""
+"""All routes of the registry."""
 
 from __future__ import annotations
 
@@ -8,32 +8,24 @@ from toolroll import Registry, Toolroll
 from toolroll.model.embedder import Embedder
 from toolroll.server.callers import Identify, caller_of
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.analytics import analytics_router
+from toolroll.server.tool_registry.analytics import analytics_router, experiment_router
 from toolroll.server.tool_registry.categories import category_router
-from toolroll.server.tool_registry.embeddings import embedding_router
-from toolroll.server.tool_registry.experiments import experiment_router
+from toolroll.server.tool_registry.operations import embedding_router, past_selection_router, trial_router
 from toolroll.server.tool_registry.organisations import organisation_router
-from toolroll.server.tool_registry.past_selections import past_selection_router
 from toolroll.server.tool_registry.plugins import plugin_router
-from toolroll.server.tool_registry.rules import rule_router
+from toolroll.server.tool_registry.rules import rule_router, what_if_router
 from toolroll.server.tool_registry.shared_tools import SharedTools
 from toolroll.server.tool_registry.tools import tool_router
-from toolroll.server.tool_registry.trials import trial_router
-from toolroll.server.tool_registry.what_if import what_if_router
 
 PREFIX = "/internal/tool-registry"
 
 
 def registry_router(
-    registry: Registry,
-    roll: Toolroll,
-    embedder: Embedder | None = None,
-    identify: Identify = caller_of,
+    registry: Registry, roll: Toolroll, embedder: Embedder | None = None, identify: Identify = caller_of
 ) -> APIRouter:
     """The registry's routes, without `PREFIX`.
 
-    roll: selects from this registry, for `/test-selection`. embedder: of the roll, for its vectors; None for
-    one that stores none. identify: says who makes a request.
+    roll: selects from this registry, for `/test-selection`. embedder: of the roll. identify: finds callers.
     """
     shared = SharedTools(roll, registry)
     access, router = RegistryAccess(registry, identify, shared), APIRouter()

@@ -1,8 +1,8 @@
-"""The platform's tools that reach an organisation: what its people may know of tools that are not theirs.
+"""The platform's tools that reach an organisation: its people may know these, and no others.
 
 A tool reaches an organisation if it serves now, and some role, tier or page of the organisation sees it.
-Shown is what serves: no content that waits, no history, and nobody's name. A reader of one organisation
-learns no more than by selecting under each role and tier.
+Readers see the content that serves: no content that waits, no history, and nobody's name. So a reader of one
+organisation learns no more than from selections under each role and tier.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from toolroll.roll import WhatIf
 from toolroll.selection.policy.sample_contexts import sample_contexts
 from toolroll.selection.visible import VisibleTools
 
-# Neither how a tool is executed, which may name hosts of the platform, nor examples, which may be what users
-# of other organisations have written.
+# Not how a tool is executed, which may name hosts of the platform, and not examples, which users of other
+# organisations may have written.
 _SHOWN = (
     "name",
     "display_name",
@@ -46,30 +46,22 @@ _OTHER = "(anybody else)"  # a user, role and page that no rule names
 
 @dataclass(frozen=True, slots=True)
 class SharedTools:
-    """The platform's tools, as organisations see them.
-
-    Attributes:
-        roll: selects from the registry.
-        registry: has the rules and tiers that tell callers apart.
-    """
+    """The platform's tools, as organisations see them. roll: selects from the registry."""
 
     roll: Toolroll
     registry: Registry
 
     def reaching(self, org: str) -> Mapping[str, Tool]:
-        """Name → tool, by name, of those that somebody in the organisation sees.
+        """Name → tool, sorted by name: the tools that somebody in the organisation sees.
 
-        Asked are the callers that the rules of the platform and of the organisation tell apart, 24 at most,
-        and somebody of each tier whom no rule names, but no users by their names: those may be of another
-        organisation. A tool that only others see is missing.
+        Tries sample callers that the rules of the platform and of the organisation tell apart, 24 at most,
+        and for each tier a caller that no rule names. It tries no named users, who may belong to another
+        organisation, so a tool that only named users see is missing.
         """
         return self._seen(self.roll, org, [*self.registry.rules.list(""), *self.registry.rules.list(org)])
 
     def reach(self, org: str) -> Reach:
-        """What the organisation's people may know of: these tools, also where only its own rules hide one.
-
-        The toolkits have one of these tools, below them or as a member.
-        """
+        """The tools and toolkits that reach the organisation, and tools that only its own rules hide."""
         own = [record for record in self.registry.rules.list(org) if record.active]
         roll: Toolroll | WhatIf = self.roll
         if own:
@@ -104,7 +96,7 @@ class SharedTools:
     def page(
         self, org: str, text: str, toolkit: str | None, status: str | None, after: str, limit: int
     ) -> dict[str, Any]:
-        """The first tools behind the name `after` that meet all conditions, in the form of `ToolPage`.
+        """The first tools after the name `after` that meet all conditions, in the form of `ToolPage`.
 
         text: a part of the name or the description, in capitals or not.
         """
@@ -129,7 +121,7 @@ class SharedTools:
         absent: says that the organisation has none.
 
         Raises:
-            NotFound: `absent`. Nobody there sees such a tool; whether the platform has it is not told.
+            NotFound: `absent`: nobody in the organisation sees it. The error does not tell whether it exists.
         """
         reaching = self.reaching(org)
         tool = reaching.get(id) or next((one for one in reaching.values() if one.tool_id == id), None)

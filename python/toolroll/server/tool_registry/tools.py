@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
+from toolroll import Registry
 from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.model.tools import Tool
 from toolroll.registry.editing.content import attributes_of
+from toolroll.registry.editing.records import ToolRecord
 from toolroll.registry.editing.versions import ToolVersion, field_differences
 from toolroll.server import bodies
-from toolroll.server.answers import JsonAnswer
+from toolroll.server.bodies import JsonAnswer
 from toolroll.server.problems import ProblemRoute
 from toolroll.server.tool_registry.access import RegistryAccess
-from toolroll.server.tool_registry.preconditions import CONDITIONAL, changed, unless_known, with_etag
+from toolroll.server.tool_registry.rows import CONDITIONAL, changed, unless_known, with_etag
 from toolroll.server.tool_registry.shared_tools import SharedTools
 
 LONGEST_PAGE = 500
 _STATES = ("review", "approved_version", "served_version")  # of a version, and no content
-# Of a tool that nobody has approved yet: all that a person must read.
+# A person must read these before the first approval of a tool.
 _TEXTS = ("description", "summary", "when_to_use", "limitations", "toolkit", "parameters", "examples", "tags")
 NEW_TOOL = {
     "name": "get_forecast",
@@ -66,8 +69,8 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         part of the name or the description. flagged: only tools with something to review, or without.
         deleted: deleted tools instead of present ones.
 
-        platform: instead of an organisation's own tools, those of the platform that somebody in it sees, as
-        they serve now. Goes with `category`, `status` and `text` alone.
+        platform: lists the platform's tools that somebody in the organisation sees, as they serve now, in
+        place of its own. Goes with `category`, `status` and `text` alone.
         """
         registry, org = access.own_rows(request, org)
         if platform:
@@ -90,7 +93,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
 
     @router.get("/{id}", responses={304: {"description": "As in If-None-Match."}})
     def read_tool(request: Request, id: str, org: str | None = None, deleted: bool = False) -> Response:
-        """A tool with all that the registry knows of it; its `org` says whose it is.
+        """A tool with all its fields; `org` names its owner.
 
         Where the organisation has no such tool, it is the platform's. A reader who is bound to the
         organisation gets it as it serves, if somebody in the organisation sees it. deleted: also the last
@@ -139,24 +142,15 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         force: allows a change after which rules no longer apply to the tool.
         """
         registry, org = access.editor(request, org)
-        record = changed(
-            request,
-            lambda: registry.tool(id, org=org).version,
-            lambda version: registry.update(
-                id, body, version=version, give_back=give_back, force=force, org=org, reason=reason
-            ),
+        return _change_tool(
+            request, registry, id, org, registry.update, body, give_back=give_back, force=force, reason=reason
         )
-        return with_etag(record.to_dict(), record.version)
 
     @router.delete("/{id}", status_code=204, response_class=Response, **CONDITIONAL)
     def delete_tool(request: Request, id: str, org: str | None = None, reason: str = "") -> None:
         """Deletes a tool; its versions stay, and it can be restored. Needs If-Match."""
         registry, org = access.editor(request, org)
-        changed(
-            request,
-            lambda: registry.tool(id, org=org).version,
-            lambda version: registry.delete(id, version=version, org=org, reason=reason),
-        )
+        _change_tool(request, registry, id, org, registry.delete, reason=reason)
 
     @router.get("/{id}/versions")
     def list_versions(
@@ -192,25 +186,15 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
     ) -> Response:
         """Makes a new version with the content of an earlier one. Needs If-Match."""
         registry, org = access.editor(request, org)
-        record = changed(
-            request,
-            lambda: registry.tool(id, org=org).version,
-            lambda version: registry.rollback(
-                id, body.version, version=version, force=force, org=org, reason=body.reason
-            ),
+        return _change_tool(
+            request, registry, id, org, registry.rollback, body.version, force=force, reason=body.reason
         )
-        return with_etag(record.to_dict(), record.version)
 
     @router.post("/{id}/approve", **CONDITIONAL)
     def approve(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
         """Approves the content that waits, and removes the tool's flags. Needs If-Match."""
         registry, org = access.editor(request, org)
-        record = changed(
-            request,
-            lambda: registry.tool(id, org=org).version,
-            lambda version: registry.approve(id, version=version, org=org, reason=reason),
-        )
-        return with_etag(record.to_dict(), record.version)
+        return _change_tool(request, registry, id, org, registry.approve, reason=reason)
 
     @router.post("/{id}/reject", **CONDITIONAL)
     def reject(request: Request, id: str, org: str | None = None, reason: str = "") -> Response:
@@ -219,12 +203,7 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         Needs If-Match.
         """
         registry, org = access.editor(request, org)
-        record = changed(
-            request,
-            lambda: registry.tool(id, org=org).version,
-            lambda version: registry.reject(id, version=version, org=org, reason=reason),
-        )
-        return with_etag(record.to_dict(), record.version)
+        return _change_tool(request, registry, id, org, registry.reject, reason=reason)
 
     @router.get("/{id}/change")
     def read_change(request: Request, id: str, org: str | None = None) -> dict[str, Any]:
@@ -258,6 +237,24 @@ def tool_router(access: RegistryAccess, shared: SharedTools) -> APIRouter:
         }
 
     return router
+
+
+def _change_tool(
+    request: Request,
+    registry: Registry,
+    id: str,
+    org: str,
+    change: Callable[..., ToolRecord],
+    *values: Any,
+    **options: Any,
+) -> Response:
+    """Calls `change` with the version that the client has read. Returns the tool as it is then."""
+    record = changed(
+        request,
+        lambda: registry.tool(id, org=org).version,
+        lambda version: change(id, *values, version=version, org=org, **options),
+    )
+    return with_etag(record.to_dict(), record.version)
 
 
 def _differences(before: ToolVersion | None, after: ToolVersion) -> list[dict[str, Any]]:

@@ -79,8 +79,8 @@ class ToolSelection:
             kernel: has the functions to select from.
             roll: applies rules, learns and keeps conversations; None for one in memory.
             context: the caller.
-            options: max_tools, always_include and k; see `SelectionOptions`. Names are
-                full ("plugin-function").
+            options: max_tools, always_include and k; see `SelectionOptions`. Names are full
+                ("plugin-function").
         """
         self._kernel = kernel
         self.selector = ToolSelector(

@@ -74,8 +74,7 @@ class Traffic(Meter):
 
         Raises:
             Flood: too many of the server's lines are no messages, one is too long, or it sends too many
-                unexpected
-                messages.
+                unexpected messages.
         """
         if isinstance(item, Exception):
             if is_too_long(item):

@@ -22,7 +22,7 @@ _HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of
 
 
 class _Places(NamedTuple):
-    """Indexes in a list: of objects that are always sent, and of the objects of each catalog row.
+    """Positions in a list: of the objects that are always sent, and of the objects in each catalog row.
 
     has_groups: whether an object holds several tools.
     """

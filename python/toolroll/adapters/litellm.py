@@ -12,7 +12,7 @@ In a program that calls `litellm.acompletion`:
 
 Both select from the tools in a request. The client runs the tools, so outcomes are read from the results in
     its next request. If the model calls a tool that was not sent, the client does not see the call: LiteLLM
-        asks the model again, with the reason.
+    asks the model again, with the reason.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         selection_context: the caller, or a function that makes it of the run's context.
         conversation: a function that makes the conversation's name from the run's context, so that the list
             of tools stays stable, also in another process. None: each turn stands alone, known by its
-                messages.
+            messages.
     """
 
     roll: Toolroll | None = None

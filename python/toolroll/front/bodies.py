@@ -16,7 +16,7 @@ class BodiesInFlight:
     """Counts bytes of bodies before anybody keeps them. For one event loop.
 
     A caller may have as many bytes in flight as are still free: a single caller gets half of all, and a new
-        caller always finds some (the rule of `server.admission`).
+    caller always finds some (the rule of `server.admission`).
 
     Attributes:
         longest: bytes of the longest body.
@@ -41,7 +41,7 @@ class BodiesInFlight:
         longest: bytes of this body; None for the usual limit. note: called with the number of received bytes.
 
         Reading a body raises an HTTPException: with status 413 if it is too long, with 503 if the caller has
-            too many bytes in flight.
+        too many bytes in flight.
         """
         size, most = 0, self.longest if longest is None else min(longest, self.longest)
 

@@ -173,7 +173,7 @@ class Subscriptions:
                     await self._remove(key, listener)
 
     def end(self, client: str, resources: Iterable[Resource]) -> None:
-        """Ends subscriptions of a client that has left."""
+        """Ends the subscriptions of a disconnected client."""
         for resource in list(resources):
             self._gateway.tasks.start_soon(self._remove, resource, client)
 

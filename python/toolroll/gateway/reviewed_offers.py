@@ -1,9 +1,8 @@
 """Reviews prompts and resources of servers, and decides which server a resource belongs to.
 
 The registry reviews tools; `ReviewedOffers` reviews the rest. The first list of a server is believed. Items
-that
-it adds or rewrites later wait: a new prompt is not shown, a rewritten prompt and resources are shown without
-their texts. A file for each server has digests of the approved items.
+that it adds or rewrites later wait: a new prompt is not shown, a rewritten prompt and resources are shown
+without their texts. A file for each server has digests of the approved items.
 """
 
 from __future__ import annotations

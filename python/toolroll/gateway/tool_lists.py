@@ -41,8 +41,7 @@ class ToolLists:
     """The most recent lists. Equal lists are made once.
 
     The key of a list is the identity of each of its objects: the tools that this caller may have now. So a
-        caller
-    never gets the list of another caller with other tools.
+    caller never gets the list of another caller with other tools.
     """
 
     def __init__(self) -> None:

@@ -93,7 +93,7 @@ class Upstream:
         """Returns the connection that serves this user.
 
         Raises:
-            Overloaded: too many users have one.
+            Overloaded: too many users have a connection.
         """
         user = self.process_user(user)
         if not user or self._tasks is None:
@@ -134,7 +134,7 @@ class Upstream:
         """Starts the connection of a user who has signed in, if the server's lists are still unknown.
 
         Raises:
-            Overloaded: too many users have one.
+            Overloaded: too many users have a connection.
         """
         if self.listing is None and self.spec.sign_in == "user" and not self.needs_sign_in(user):
             await self.connection_of(user)

@@ -1,8 +1,8 @@
 """Measures sessions on dialogs: recall of each turn's tools, and the share that a prompt cache would serve.
 
 Every dialog is played three times over one catalog: each message alone, each with its history, and as a
-    session that records the calls of each turn. A growing list of tools has a higher recall and costs more,
-    so its length is reported, too.
+session that records the calls of each turn. A growing list of tools has a higher recall and costs more,
+so its length is reported, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Asks the messages of a dataset, here or in other processes, and measures times.
 
 The first pass would fill caches for the second. So a timed message gets trailing spaces: no cache of message
-    vectors knows that text, and no embedder reads the spaces. Each distinct text is timed once a round.
+vectors knows that text, and no embedder reads the spaces. Each distinct text is timed once a round.
 """
 
 from __future__ import annotations

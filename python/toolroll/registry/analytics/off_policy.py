@@ -286,7 +286,7 @@ def _ratio(sums: SessionSums) -> Floats:
     """Each conversation's part of mean(ips) · mean(should) / mean(came), to first order.
 
     The mean of the parts is the estimate. The usual form divides by the weights alone: a tool that the log
-        never shows would then get the success of the other tools.
+    never shows would then get the success of the other tools.
     """
     events = sums.events
     top, bottom, level = (float(column.sum()) / events for column in (sums.ips, sums.came, sums.should))
@@ -305,7 +305,7 @@ class OutcomeModel:
     """The mean reward of a shown tool, by its fit and propensity, learnt from other sessions than its own.
 
     Besides the fit, the propensity matters: a rarely shown tool was shown for a reason that the fit does not
-        contain. Bins of fit end at steps of a grid, so that counts of separate logs can be added.
+    contain. Bins of fit end at steps of a grid, so that counts of separate logs can be added.
 
     Attributes:
         bins: int64[_GRID]: the bin of each step of fit.
@@ -377,7 +377,7 @@ def interval(
     """Mean of the values and its interval, where values of one cluster (0, 1, …) may depend on each other.
 
     Weighted outcomes are skewed: many zeros, few large values. The usual interval then lies too low, so
-        Hall's transformation moves it. For a single cluster the interval is (-inf, inf).
+    Hall's transformation moves it. For a single cluster the interval is (-inf, inf).
 
     Source: Hall, "On the Removal of Skewness by Transformation", JRSS B 54(1), 1992.
     """

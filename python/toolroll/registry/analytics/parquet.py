@@ -77,7 +77,7 @@ def export(
     """Writes the events of the window, oldest first. Returns how many.
 
     The file appears whole or not at all. messages, vectors: whether to include the stored messages with
-        context, and the vectors.
+    context, and the vectors.
 
     Raises:
         InvalidInput: the file cannot be written.

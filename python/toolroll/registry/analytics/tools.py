@@ -108,7 +108,7 @@ def unused(
     """Active tools that were never selected, and tools that were shown often and never called.
 
     Counts whole hours: the own events for an organisation's tool, all events for a platform tool.
-        shown_often: the least number of events without a call. platform: names of the platform's tools to
+    shown_often: the least number of events without a call. platform: names of the platform's tools to
             check; None for all.
     """
     there = [

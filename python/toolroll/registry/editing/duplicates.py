@@ -24,7 +24,7 @@ class Duplicates(Author):
         """Pairs of active tools of different plugins that seem to do the same, the best first.
 
         For tools without a plugin, the toolkit takes its place. It only stores vectors of a slow embedder: a
-            person reads the pairs, and `accept` declares one.
+        person reads the pairs, and `accept` declares one.
 
         org: its own tools are compared, too. least: the lowest score; see `near_duplicates`.
 

@@ -5,7 +5,7 @@ row sets a date, so replicas notice it. Each change adds a line with the values 
 log, in the same transaction.
 
 Each value is checked once: actor and organisation by `Database.writing`, the reason by `Write.log`, names by
-    `check_name`, the columns of a row by `check_content`.
+`check_name`, the columns of a row by `check_content`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Proposes tools of different owners that seem to do the same, for people to accept or not.
 
 Three things count for a pair: the cosine of the tools' texts, shared names of parameters, and whether each is
-    the other's best match among its owner's tools. Verbs of different kinds exclude a pair, since "create an
-    event" and "delete an event" are almost the same text.
+the other's best match among its owner's tools. Verbs of different kinds exclude a pair, since "create an
+event" and "delete an event" are almost the same text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pins in the registry: an organisation always selects a tool of the platform, or no longer does.
+"""Pins in the registry: which tools of the platform an organisation always selects.
 
-A pin refers to its tool by tool_id: it survives a renaming, and does not pass to a new tool with the old
-    name.
+A pin can also end a pin of the platform. It refers to its tool by tool_id: it survives a renaming, and does
+not pass to a new tool with the old name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Priors: initial statistics of new organisations, from organisations that share theirs.
 
 Priors weigh as much as a few observations: a dozen own outcomes outweigh them. Each release (`toolroll events
-    learning share`) is a line of the audit log, and an organisation keeps its first release.
+learning share`) is a line of the audit log, and an organisation keeps its first release.
 """
 
 from __future__ import annotations

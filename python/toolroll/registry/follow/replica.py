@@ -1,9 +1,9 @@
 """A process's copy of a registry: read once, later only the changes.
 
 It has the rows of the platform, and of the organisations that it follows: of ten thousand, few select in one
-    process. It has the rules, settings and experiments of all organisations, so they apply to a new caller at
-    once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read
-    changes nothing.
+process. It has the rules, settings and experiments of all organisations, so they apply to a new caller at
+once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read
+changes nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
 A batch is one transaction: events, outcomes, the folded rows, and the summary in each event's row. The lease
-    allows one writer at a time, so an organisation's outcomes get consecutive numbers in the order of their
-    commits. A report adds only its difference from all earlier reports on its event. So a batch can be
-    repeated when its commit is uncertain.
+allows one writer at a time, so an organisation's outcomes get consecutive numbers in the order of their
+commits. A report adds only its difference from all earlier reports on its event. So a batch can be
+repeated when its commit is uncertain.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def ingest_in(
 
     events: from `event_row`. window_s: how long after an event reports change the statistics; later reports
         are only stored. now: seconds since the epoch, to close events with old partial reports; None leaves
-            them open. numbers: the cache from earlier batches; discard it if the transaction fails.
+        them open. numbers: the cache from earlier batches; discard it if the transaction fails.
 
     Raises:
         StoreUnavailable: roll back, and write the batch again.

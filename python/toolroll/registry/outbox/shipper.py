@@ -126,7 +126,7 @@ class Shipper:
         exposure_of: selection → exposure, with the context's user as reporter. messages: returns the form of
             stored messages; None writes no events. origin_of: selection → its origin. on_shipped: called
             after records have reached the inbox. also: called in each step; returns the seconds until its
-                next call, and must not raise. is_synced: whether a SQLite registry must have records on its
+            next call, and must not raise. is_synced: whether a SQLite registry must have records on its
             disk before the outbox deletes them; a server always has.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced

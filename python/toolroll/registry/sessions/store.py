@@ -97,7 +97,7 @@ class SessionStore:
         """Writes the session if it still has this version, and returns the new version.
 
         Returns None if the session was written, deleted or created meanwhile: read it again. record: a JSON
-            object, as text. version: from `read` or `write`; 0 for a new session.
+        object, as text. version: from `read` or `write`; 0 for a new session.
 
         Raises:
             StoreUnavailable: perhaps nothing was written: read it again.

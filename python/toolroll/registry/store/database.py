@@ -256,8 +256,8 @@ class Database:
         """Runs one statement quickly. Returns the first row found, and the number of rows written.
 
         The statement is its own transaction, whose commit does not wait for the disk: a power cut may lose
-            the last statements, the end of the process does not. Raises StoreUnavailable if it waits for two
-            seconds.
+        the last statements, the end of the process does not. Raises StoreUnavailable if it waits for two
+        seconds.
         """
         try:
             self._connected()

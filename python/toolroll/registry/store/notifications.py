@@ -1,7 +1,7 @@
 """Signals that a registry has changed, at less cost than a query.
 
 Signals are hints: they may be duplicated, spurious or lost, with their connection or in a pooler. So callers
-    must still poll `Database.revision`.
+must still poll `Database.revision`.
 """
 
 from __future__ import annotations

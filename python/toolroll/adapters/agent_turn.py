@@ -139,7 +139,7 @@ class AgentTurn:
         return None
 
     async def arefusal(self, name: str, *, unknown: bool = False) -> str | None:
-        """`refusal` for an event loop. It also sees what other processes have offered last."""
+        """`refusal` for an event loop. It also sees the latest offers of other processes."""
         if self.session is None or not self.session.is_open or not self._is_checked(name, unknown):
             return self.refusal(name, unknown=unknown)
         try:

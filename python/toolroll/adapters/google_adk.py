@@ -28,7 +28,7 @@ from toolroll.roll import Toolroll
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_OF_ANOTHER_AGENT = "For context:"  # how ADK tells an agent, in the user's name, what another has said
+_OF_ANOTHER_AGENT = "For context:"  # ADK's mark, in the user's name, of another agent's words
 _RETRIES = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"  # an exception, as ADK's own plugin answers it
 _BAD_ARGUMENTS = "mandatory input parameters are not present"
 _OWN = ("transfer_to_agent", "set_model_response", "load_memory", "load_artifacts")  # of ADK itself

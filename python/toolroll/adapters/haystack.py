@@ -95,7 +95,7 @@ def read_messages(messages: Sequence[ChatMessage]) -> list[ReadMessage]:
 
 
 def _worked(result: Any) -> bool | None:
-    """Whether the tool did what was asked; None if a person has rejected the call."""
+    """Whether the tool worked; None if a person has rejected the call."""
     if result.error and _REJECTED in str(result.result):
         return None
     return not result.error

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 HEADER = "x-toolroll"  # of a response: how many tools came, and how many were sent on
-# Who asks, made of the key's record (None in the SDK) and the request.
+# Makes the caller from the key's record (None in the SDK) and the request.
 ContextOf = Callable[[Any, Mapping[str, Any]], Context]
 
 # What LiteLLM passes on that may hold tools, beside `tools`; other members of its requests are its own.

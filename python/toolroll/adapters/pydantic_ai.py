@@ -230,7 +230,7 @@ def _requested(parts: Sequence[Any]) -> list[ReadMessage]:
 
 
 def _worked(part: Any) -> bool | None:
-    """Whether the tool did what was asked; None if it was refused, or asked for other arguments."""
+    """Whether the tool worked; None if the call was refused, or the tool asked for other arguments."""
     if part.part_kind == "retry-prompt":
         return None
     outcome = getattr(part, "outcome", "success")

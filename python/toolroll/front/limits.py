@@ -14,7 +14,7 @@ except ModuleNotFoundError:  # Windows, where sockets are no descriptors
     resource = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
-_OTHER_DESCRIPTORS = 256  # for files, the database, and what a process has open at its start
+_OTHER_DESCRIPTORS = 256  # for files, the database, and the files open at the start
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ KEPT, KEPT_PER_S = 2_000_000, 100_000  # bytes that are copied at once, and all 
 READS, READS_PER_S = 100, 100  # of pipes, at once and all the time; a process that writes more waits for them
 _CHUNK = 65_536  # bytes of a read: all that a pipe holds
 _END = 4_096  # bytes of the end that are kept whatever was left out
-_QUIET_S = 1.0  # after which the end of what was left out is written
+_QUIET_S = 1.0  # after which the end of the omitted bytes is written
 _LAST_S = 0.5  # that the pipe of a process may stay open after it: its children may have it, too
 _HAS_THREADS = sys.platform == "win32"  # whose event loops cannot wait for such pipes
 

@@ -24,7 +24,7 @@ from toolroll.model.errors import ToolrollError
 class Offers:
     """Prompts and resources of the servers. Prompts get the server's prefix, resources keep their URIs.
 
-    A caller gets prompts and resources only from servers of which it may have a tool.
+    A caller gets a server's prompts and resources only if it may have one of the server's tools.
     """
 
     def __init__(self, gateway: Gateway) -> None:

@@ -18,7 +18,7 @@ from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.server_spec import LONGEST_NAME
 
 LARGEST = 1_000_000  # characters of a question as JSON
-_LONGEST_MESSAGE = 2_000  # characters of what a person is asked
+_LONGEST_MESSAGE = 2_000  # characters of a question to a person
 _LONGEST_LABEL = 200  # characters of the name or description of a field
 _LABELS = ("title", "description")
 _UNSEEN = ("default", "pattern")  # what a person may change, or does not see
@@ -71,7 +71,7 @@ class Questions:
         if method == "sampling/createMessage":
             begun = f"{self._sign} {params.get('systemPrompt') or ''}".rstrip()
             signed = self._signed(params.get("messages"))
-            # To the client, the context of "this server" is that of all servers behind the gateway.
+            # For the client, "this server" means all servers behind the gateway.
             return {**params, "includeContext": "none", "systemPrompt": begun, "messages": signed}
         return params
 

@@ -36,7 +36,7 @@ _CHANGES = {
 # The protocol 2026-07-28 needs these fields; the package takes them out for older clients.
 _COMPLETE = {"resultType": "complete"}
 _PRIVATE = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
-# Method → the model of its parameters, and what is added to its results.
+# Method → the model of its parameters, and additions to its results.
 _METHODS: Mapping[str, tuple[Any, Json]] = {
     "tools/list": (types.PaginatedRequestParams, _PRIVATE),
     "tools/call": (types.CallToolRequestParams, _COMPLETE),

@@ -44,7 +44,7 @@ from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
 
 _LAST_ANSWERS_S = 3  # after SIGTERM, until which open requests may end
-_SETTLED_S = 30.0  # after the start, until which servers may say what they have
+_SETTLED_S = 30.0  # after the start, for servers to send their lists
 
 
 @asynccontextmanager

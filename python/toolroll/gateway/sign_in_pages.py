@@ -253,7 +253,7 @@ class SignIns:
             return _told("This page was not asked for in this browser, or it refuses cookies.", 403)
         if attempt.browser:  # somebody else was faster
             return _told(_OVER, 410)
-        # Another secret than that of the page, which somebody else may have put there.
+        # Not the page's secret, which somebody else may have set.
         attempt.browser = secrets.token_urlsafe(32)
         response = RedirectResponse(attempt.url, 303, headers=_HEADERS)
         _set_cookie(response, attempt, attempt.browser)

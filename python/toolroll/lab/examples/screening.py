@@ -84,7 +84,7 @@ class Copies:
             self._vectors.append(vectors_of(self._embedder, [text])[0])
 
     def of(self, text: str) -> str | None:
-        """The known message of which this one is a copy; None for a new one."""
+        """The known message that this one copies; None for a new one."""
         if (known := self._known.get(normalised(text))) is not None:
             return known
         if self._embedder is None or not self._vectors:

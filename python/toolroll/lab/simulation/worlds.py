@@ -265,7 +265,7 @@ def _falling(n: int) -> Reals:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The parameters of a world; the defaults are those of "main".
+    """The parameters of a world; the defaults are the scenario "main".
 
     Attributes:
         duplicates: whether tools have near-duplicates.

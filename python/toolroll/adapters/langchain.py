@@ -31,7 +31,7 @@ from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
-# How LangGraph's ToolNode begins the answer to arguments that do not fit, with either of its own texts.
+# The beginnings of the two answers of LangGraph's ToolNode to wrong arguments.
 _BAD_ARGUMENTS = ("Error invoking tool ", "Error: ToolInvocationError(")
 
 
@@ -123,7 +123,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := turn.refusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         with turn.call(name) as outcome:
-            with _excusing(outcome):
+            with _excuse_arguments(outcome):
                 result = handler(request)
             outcome.worked = _worked(result)
         return result
@@ -142,7 +142,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := await turn.arefusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         async with turn.acall(name) as outcome:
-            with _excusing(outcome):
+            with _excuse_arguments(outcome):
                 result = await handler(request)
             outcome.worked = _worked(result)
         return result
@@ -228,7 +228,7 @@ def _refused(request: ToolCallRequest, text: str) -> ToolMessage:
 
 
 @contextmanager
-def _excusing(outcome: CallOutcome) -> Iterator[None]:
+def _excuse_arguments(outcome: CallOutcome) -> Iterator[None]:
     """Makes wrong arguments no failure of the tool."""
     try:
         yield

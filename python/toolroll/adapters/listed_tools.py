@@ -15,10 +15,10 @@ from toolroll.model.tool_list import ToolList
 from toolroll.selection.selection import Selection
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
-# Of a tool: a dictionary as it is, and what `ReadTool` returns for another object.
+# Describes a tool: a dictionary itself, or the result of `ReadTool` for another object.
 Description: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
 _VALUES = frozenset({str, list, tuple, int, float, bool, type(None)})  # of JSON
-_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
+_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of an unknown kind
 
 
 class _Places(NamedTuple):
@@ -78,7 +78,7 @@ class ListedTools:
             self._places = _places(tool_list)
         in_front, by_row, has_groups = self._places
         if has_groups:
-            return selection.tools  # a group comes back with some of its members
+            return selection.tools  # a group returns with some of its members
         objects, places, withheld = self.objects, tool_list.places, tool_list.withheld
         found = [objects[at] for at in in_front if places[at].hosted not in withheld]
         found += [objects[at] for row in selection.rows.tolist() for at in by_row.get(row, ())]

@@ -51,13 +51,13 @@ _BESIDE = (
     *("cached_content", "cachedContent"),
 )
 _FORM = replace(PROVIDERS["openai"].requests[0], messages=("messages", "input"), tools=("tools",))
-_SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for what says which API was called
+_SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for the called API
 _MOST_REFUSALS = 2  # after which the model is not asked again; LiteLLM allows three, and then fails
 _turn: ContextVar[AgentTurn | None] = ContextVar("toolroll_turn", default=None)  # of the request under way
 _asks_again: ContextVar[bool] = ContextVar("toolroll_asks_again", default=False)
 
 
-class _Selecting(CustomLogger):  # type: ignore[misc]
+class _RequestHook(CustomLogger):  # type: ignore[misc]
     """The common part of the hook and the callback."""
 
     def __init__(
@@ -174,7 +174,7 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         return AgenticLoopPlan(run_agentic_loop=True, request_patch=patch)
 
 
-class ToolSelectionHook(_Selecting):
+class ToolSelectionHook(_RequestHook):
     """For LiteLLM's proxy: chat completions, responses and Anthropic's messages."""
 
     async def async_pre_call_hook(
@@ -197,7 +197,7 @@ class ToolSelectionHook(_Selecting):
         return {} if said is None else {HEADER: str(said)}
 
 
-class ToolSelectionCallback(_Selecting):
+class ToolSelectionCallback(_RequestHook):
     """For LiteLLM's SDK: `acompletion`, `aresponses`, and a router's.
 
     LiteLLM calls no such hook in its synchronous functions.
@@ -212,7 +212,7 @@ class ToolSelectionCallback(_Selecting):
 
 
 def _with_tools(request: dict[str, Any], tools: list[Any]) -> dict[str, Any]:
-    if not tools:  # policy allows none: a provider refuses an empty list, and a choice without one
+    if not tools:  # policy allows none: providers refuse an empty list, and a choice without a list
         return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
     return {**request, "tools": tools}
 

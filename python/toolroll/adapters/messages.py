@@ -134,9 +134,9 @@ def read_message(message: object) -> ReadMessage | None:
     for block in content if _is_blocks(content) else ():
         if isinstance(block, str):
             texts.append(block)
-        elif (call := _held(block, _CALLS, _CALL_FIELDS)) is not None:
+        elif (call := _call_or_result(block, _CALLS, _CALL_FIELDS)) is not None:
             calls.append(_call(call))
-        elif (result := _held(block, _RESULTS, _RESULT_FIELDS)) is not None:
+        elif (result := _call_or_result(block, _RESULTS, _RESULT_FIELDS)) is not None:
             results.append(_result(result))
         elif isinstance(text := _field(block, "text"), str):
             texts.append(text)
@@ -201,7 +201,7 @@ def _call(call: Any) -> MadeCall:
     return MadeCall(_name(get("call_id") or get("id") or get("toolUseId")), _name(name))
 
 
-def _held(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
+def _call_or_result(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
     """The call or result in a block of a message's content: the block itself or one of its fields."""
     get = _getter(block)
     if get("type") in types:
@@ -216,10 +216,10 @@ def _result(result: Any) -> CallResult:
     get = _getter(result)
     ids = ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "id")
     call_id = next((value for key in ids if isinstance(value := get(key), str)), "")
-    return CallResult(call_id, _name(get("name")), not _failed(get))
+    return CallResult(call_id, _name(get("name")), not _is_failed(get))
 
 
-def _failed(get: Callable[[str], Any]) -> bool:
+def _is_failed(get: Callable[[str], Any]) -> bool:
     """Whether a result belongs to a failed call: by its flag, else by its text."""
     for key in ("is_error", "isError", "tool_call_error"):
         if isinstance(flag := get(key), bool):

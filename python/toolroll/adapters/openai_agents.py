@@ -85,7 +85,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=self._context_of(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
-        # All contexts of a run share its usage object, which is kept, so that no other object gets its id.
+        # All contexts of a run share its usage object. It is kept, so that its id is not used again.
         self._runs[id(run_context.usage)] = run_context.usage, turn
         if len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)

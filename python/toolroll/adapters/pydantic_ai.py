@@ -100,7 +100,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         if turn is None:
             return await handler(args)
         turn.reported.add(call.tool_call_id)
-        return await _reported(turn, call.tool_name, handler(args))
+        return await _report_call(turn, call.tool_name, handler(args))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> Any:
         """Closes the turn, unless calls wait for an approval or for another program."""
@@ -182,14 +182,14 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         turn = await self._turn(ctx, [tool_def])
         if not turn.roll.may(call.tool_name, turn.context):
             raise ModelRetry(f"{call.tool_name!r} is not available.")
-        return await _reported(turn, call.tool_name, handler(args))
+        return await _report_call(turn, call.tool_name, handler(args))
 
     async def _turn(self, ctx: RunContext[Any], tools: Sequence[ToolDefinition]) -> AgentTurn:
         name = ctx.conversation_id or ctx.run_id or ""
         return await self.selector.aresume(tools, name, context=self._context(ctx))
 
 
-async def _reported(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
+async def _report_call(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
     """Reports a call and returns its result. A tool that asks for other arguments has not failed."""
     async with turn.acall(name) as outcome:
         try:
@@ -214,11 +214,11 @@ def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:
             ]
             read.append(ReadMessage("assistant", "\n".join(texts), tuple(calls)))
         else:
-            read += _requested(message.parts)
+            read += _request_messages(message.parts)
     return read
 
 
-def _requested(parts: Sequence[Any]) -> list[ReadMessage]:
+def _request_messages(parts: Sequence[Any]) -> list[ReadMessage]:
     said = [_text(part.content) for part in parts if part.part_kind == "user-prompt"]
     results = [
         CallResult(part.tool_call_id, part.tool_name, _worked(part))

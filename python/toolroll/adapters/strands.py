@@ -73,7 +73,7 @@ class ToolSelection:
         choice = request.tool_choice or {}
         own = request.agent.tool_registry.dynamic_tools  # such as the form of a structured answer
         turn = await self._selector.aturn(
-            self._lasting(request),
+            self._same_objects(request),
             request.messages,
             conversation=self._conversation,
             always_include=(*chosen_names(choice.get("tool")), *own),
@@ -104,7 +104,7 @@ class ToolSelection:
     def _turn(self) -> AgentTurn | None:
         return self._selector.find(conversation=self._conversation)
 
-    def _lasting(self, request: Any) -> list[_Spec]:
+    def _same_objects(self, request: Any) -> list[_Spec]:
         """The same objects for the same tools each time: Strands copies the tools for each request."""
         registry, known, tools = request.agent.tool_registry, self._known, []
         for spec in request.tool_specs:

@@ -112,9 +112,9 @@ class ToolSelector:
         self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
         self._lists: OrderedDict[Hashable, ListedTools] = OrderedDict()  # by their first and last object
         self._firsts: OrderedDict[Hashable, tuple[ListedTools, ...]] = OrderedDict()  # of a content, by names
-        self._catalog = self.roll.catalog  # behind the newest turn
+        self._catalog = self.roll.catalog  # of the newest turn
         self._list_bytes = 0  # of the lists in `_firsts`
-        self._newest: deque[AgentTurn] = deque()  # those with objects of their own
+        self._newest: deque[AgentTurn] = deque()  # turns with objects of their own
 
     def turn(
         self,
@@ -231,7 +231,7 @@ class ToolSelector:
 
         tools: at least the tools that the conversation may call.
         """
-        turn = self._resumed(tools, conversation, context)
+        turn = self._resume(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
         turn.session = turn.roll.session(
             conversation, turn.context, learns=self._learns, reporter=turn.reporter
@@ -242,7 +242,7 @@ class ToolSelector:
         self, tools: Sequence[Any], conversation: str, *, context: Context | None = None
     ) -> AgentTurn:
         """`resume` for an event loop."""
-        turn = self._resumed(tools, conversation, context)
+        turn = self._resume(tools, conversation, context)
         turn.over(await self._aroll(turn.listed))
         turn.session = await turn.roll.asession(
             conversation, turn.context, learns=self._learns, reporter=turn.reporter
@@ -255,7 +255,7 @@ class ToolSelector:
         given = checked_context(context)
         return self._context if given is None else given
 
-    def _resumed(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
+    def _resume(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
         check_conversation(conversation)
         return AgentTurn(self.roll, self._listed(tools), self._context_of(context), self._turn_options)
 

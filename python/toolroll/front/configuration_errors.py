@@ -79,7 +79,7 @@ def matching(pattern: str, wanted: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
+def path_in_file(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
     """The part of an error's path that is in the file, with a missing key as its last part.
 
     Pydantic adds names of types to the path.
@@ -99,7 +99,7 @@ def one_of(name: str, names: Sequence[str]) -> str:
     return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
 
 
-def told(
+def error_line(
     kind: type[BaseModel],
     path: Sequence[str | int],
     problems: Sequence[ErrorDetails],
@@ -117,19 +117,19 @@ def told(
         return f"is no known key{one_of(str(path[-1]), keys_at(kind, path[:-1]))}"
     if first["type"] == "value_error":
         return str(first.get("ctx", {}).get("error") or first["msg"])
-    return f"is {_shown(path, first['input'], secret)}, {demand(problems)}"
+    return f"is {_value_text(path, first['input'], secret)}, {demand(problems)}"
 
 
 def demand(problems: Sequence[ErrorDetails]) -> str:
     """The allowed values, from all errors of a value, and the most similar name."""
-    several = list(dict.fromkeys(map(_wanted, problems)))
+    several = list(dict.fromkeys(map(_requirement, problems)))
     wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
     value = problems[0]["input"]
     near = nearest(value, filter(None, re.findall("'([^']*)'", wanted))) if isinstance(value, str) else ""
     return f"must be {wanted}{near}"
 
 
-def _wanted(problem: ErrorDetails) -> str:
+def _requirement(problem: ErrorDetails) -> str:
     """The value that pydantic requires."""
     bound = _BOUNDS.get(problem["type"])
     if bound is not None:
@@ -137,7 +137,7 @@ def _wanted(problem: ErrorDetails) -> str:
     return _WANTED.get(problem["type"].partition("_")[0], f"valid: {problem['msg']}")
 
 
-def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
+def _value_text(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
     """A wrong value for a message. Lists, objects and possible secrets appear as their kind only."""
     if isinstance(value, (dict, list)) or value is None or any(str(part) in secret for part in path):
         return kind_of(value)

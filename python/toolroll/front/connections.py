@@ -23,7 +23,7 @@ from toolroll.front.limits import FrontLimits
 
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
-_MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_MOST_PIPELINED = 16  # requests before the answer to an earlier one; real clients send none
 _UNREAD = 32 * 2**20  # bytes of answers, of all connections, that wait for clients to read them
 _SLICE = 8 * 1_024  # bytes that are parsed before anything is counted
 _SHORT_PARTS, _PART_BYTES = 1_000, 32  # parts of a body, above which they have this length on average
@@ -179,7 +179,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.phase == "between":
             self._begin("header")
-        # The parser keeps all of a header that it gets at once.
+        # The parser keeps all header bytes that it gets at once.
         while len(data) > _SLICE and self.phase != "body" and not self._is_refused:
             self._feed(data[:_SLICE])
             data = data[_SLICE:]
@@ -287,7 +287,7 @@ class Connection(HttpToolsProtocol):
             self.transport.write(
                 b"HTTP/1.1 %d %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, reason)
             )
-        if cycle is not None and not cycle.response_complete:  # what it would still answer goes nowhere
+        if cycle is not None and not cycle.response_complete:  # discards its further answers
             cycle.disconnected = True
             cycle.message_event.set()
         self.headers, self.url = [], b""

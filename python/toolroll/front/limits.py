@@ -73,7 +73,7 @@ def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             soft = most
-        except (OSError, ValueError):  # macOS has a further limit of its own
+        except (OSError, ValueError):  # macOS has another limit
             pass
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return limits

@@ -29,7 +29,7 @@ from toolroll.runtime.files import replace_file
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
 SHORTEST_KEY = 32  # characters
 LARGEST = 64_000  # bytes of a record
-MOST_BYTES = 50_000_000  # of all records; those that were written longest ago make room
+MOST_BYTES = 50_000_000  # of all records; the oldest make room
 
 
 class TokenStore:

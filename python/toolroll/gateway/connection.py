@@ -44,7 +44,7 @@ _PING_S = 60.0
 _PING_TIMEOUT_S = 20.0
 _MOST_WAITING = 2_000  # calls that wait for their turn at one server
 _LONGEST_REASON = 500
-_PROGRESS, _PROGRESS_PER_S = 50, 10  # messages of a call's progress that the client gets
+_PROGRESS, _PROGRESS_PER_S = 50, 10  # progress messages of a call for the client
 _LONGEST_PROGRESS = 1_000  # characters of one
 
 
@@ -187,7 +187,7 @@ class Connection:
         _check_json(method, params)
         timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
         try:
-            self._slots.acquire_nowait()  # those that wait come first: a slot that is free has none of them
+            self._slots.acquire_nowait()  # waiting requests come first
         except anyio.WouldBlock:
             await self._wait_for_slot(timeout_s)
         try:
@@ -360,7 +360,7 @@ class Connection:
             self._words = self._log.new()
             async with (
                 self._words.pipe() as errors,
-                open_stdio(command, args, env, cwd, errors, self._exited) as streams,
+                open_stdio(command, args, env, cwd, errors, self._on_exit) as streams,
             ):
                 errors.close()  # the process has it now
                 yield streams
@@ -390,7 +390,7 @@ class Connection:
         self._is_refused = True
         self._conversation.cancel()
 
-    def _exited(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         self._exit_code = code
 
     def _why_ended(self, error: Exception | None) -> str:

@@ -13,11 +13,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolroll.formats.strict_json import decode, line_of, parse
-from toolroll.front.configuration_errors import InvalidConfiguration, kind_of, nearest, told, written
+from toolroll.front.configuration_errors import (
+    InvalidConfiguration,
+    error_line,
+    kind_of,
+    nearest,
+    path_in_file,
+)
 from toolroll.model.errors import InvalidDefinition, NotFound
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
-# What stands below these keys may be a secret, or hold one. A value of an unknown key is never shown.
+# Values below these keys may be or contain secrets. Values of unknown keys are never shown.
 _SECRET = {
     *("args", "catalog", "command", "command_prefix", "env", "envFile", "headers", "httpUrl", "key"),
     *("openapi", "serverUrl", "tokens_key", "url"),
@@ -74,7 +80,7 @@ class Document:
         try:
             json.loads(text)
         except RecursionError:
-            pass  # `parse` says where
+            pass  # `parse` finds the place
         except ValueError:
             text = without_comments(text)
         value = parse(text, file)
@@ -127,10 +133,10 @@ class Document:
         except ValidationError as error:
             found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
             for each in error.errors(include_url=False):
-                found.setdefault(tuple(written(value, each)), []).append(each)
+                found.setdefault(tuple(path_in_file(value, each)), []).append(each)
             raise InvalidConfiguration(
                 [
-                    self._problem((*path, *where), told(kind, where, problems, _SECRET))
+                    self._problem((*path, *where), error_line(kind, where, problems, _SECRET))
                     for where, problems in found.items()
                 ]
             ) from None

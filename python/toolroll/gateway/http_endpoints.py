@@ -56,7 +56,7 @@ class HttpSessions:
         """Passes a request on."""
         session_id = _session_id(scope["headers"])
         if session_id is None:
-            await self._app(scope, receive, self._noting(scope, send))
+            await self._app(scope, receive, self._session_noter(scope, send))
             while len(self._sessions) > self._most and (spare := self._spare()) is not None:
                 await self._end(spare)
             return
@@ -73,7 +73,7 @@ class HttpSessions:
             if scope["method"] == "DELETE":
                 self._sessions.pop(session_id, None)
 
-    def _noting(self, scope: Scope, send: Send) -> Send:
+    def _session_noter(self, scope: Scope, send: Send) -> Send:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 session_id = _session_id(message.get("headers", ()))

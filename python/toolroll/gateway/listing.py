@@ -101,7 +101,7 @@ async def _read(
             page = await request(method, {} if cursor is None else {"cursor": cursor})
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and not items:
-                return []  # it says that it has them and does not
+                return []  # it declares them, but has none
             raise
         found = page.get(kind)
         if not isinstance(found, list):

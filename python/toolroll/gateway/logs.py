@@ -159,7 +159,7 @@ class ProcessLog:
         """Copies bytes, or omits them."""
         self.end = (self.end + data)[-_END:]
         if self._kept.take(len(data)):
-            await self._write(self._told(self._left_out) + data)
+            await self._write(self._omission_note(self._left_out) + data)
         else:
             self._left_out += len(data)
         await anyio.sleep(self._reads.owe(1))
@@ -170,9 +170,9 @@ class ProcessLog:
     def _ending(self) -> bytes:
         """Returns the end of the omitted bytes, with their number."""
         end = self.end[-self._left_out :]
-        return self._told(self._left_out - len(end)) + end
+        return self._omission_note(self._left_out - len(end)) + end
 
-    def _told(self, left_out: int) -> bytes:
+    def _omission_note(self, left_out: int) -> bytes:
         self._left_out = 0
         return f"\n[toolroll: {left_out:,} bytes left out]\n".encode() if left_out else b""
 
@@ -194,7 +194,7 @@ _LONGEST = 300  # characters of any other value
 _EVERY_S = 0.5
 _ENCODED = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `json.dumps` makes an encoder for each
 
-# The tool itself says "succeeded" or "failed"; "unavailable": the server did not answer; "refused": no call.
+# "succeeded" or "failed": the tool's result; "unavailable": the server did not answer; "refused": no call.
 Ending = Literal["succeeded", "failed", "unavailable", "refused", "cancelled"]
 
 

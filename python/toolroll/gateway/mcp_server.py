@@ -64,7 +64,7 @@ class McpServer:
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
         found = self._lists.of(await self._tools.list_tools(caller))
-        if incoming.has_connection:  # a connection that can be told of changes
+        if incoming.has_connection:  # a connection that can get notifications
             client = self._gateway.clients.of(caller.client_key)
             client.listener, client.list_digest = caller, found.digest
         return found.result

@@ -114,7 +114,7 @@ def _several(servers: list[str]) -> str:
 _log = logging.getLogger("toolroll.gateway")
 
 MOST = 1_000  # subscriptions of one client
-_BETWEEN_S = 0.1  # a resource that changes more often is told of less often
+_BETWEEN_S = 0.1  # notifications of faster changes are combined
 _TELL_S = 5.0  # after which a client that takes no notification is taken for gone
 _METHOD = "notifications/resources/updated"
 
@@ -130,8 +130,8 @@ class Subscriptions:
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
         self._gateway, self._offers, self._clients = gateway, offers, gateway.clients
-        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → how it is told
-        self._telling: set[Resource] = set()  # clients are being told of a change, or were a moment ago
+        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → its listener
+        self._telling: set[Resource] = set()  # their notifications run, or ended a moment ago
         self._again: set[Resource] = set()  # changed meanwhile
         gateway.on_update = self._updated
 

@@ -16,7 +16,7 @@ from toolroll.gateway.protocol import CONNECT_ERRORS, host_of, is_closed
 
 _LONGEST = 500  # characters of an error
 _LONGEST_QUOTED = 200  # of a server's own words; in quotes they may take twice as many
-# What npx writes behind the error that matters.
+# Lines that npx writes after the real error.
 _SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _ADVICE = {
     401: "it does not accept the header Authorization that is configured",

@@ -85,7 +85,7 @@ def _secret(name: str) -> str:
     service, separator, user = name.partition("/")
     if not separator or not service or not user:
         raise InvalidInput(f"${{keyring:{name}}} must be ${{keyring:SERVICE/USER}}")
-    import keyring  # only where somebody uses it: its backends take a while to load
+    import keyring  # imported late: its backends take a while to load
     from keyring.errors import KeyringError
 
     try:

@@ -15,7 +15,7 @@ from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
 _LARGEST_KEPT = 8_000_000  # of one
-# A text of a server that looks like the end of one of our pages: it would say what to call next.
+# A server's text that imitates the end of one of our pages, which tells a model the next call.
 _FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
@@ -122,7 +122,7 @@ def _without_end(part: Any) -> Any:
 
 
 _READ = 2_000  # characters of a result
-# What servers made with the packages of Python and TypeScript answer where their own check refuses arguments.
+# Answers of servers made with the Python and TypeScript packages, if their own check refuses arguments.
 _REFUSED = re.compile(r"-32602|[Ii]nput validation error|validation errors? for (?:\w+Arguments\b|call\[)")
 
 
@@ -139,7 +139,5 @@ def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
     schema = tool.parameters or {}
     try:
         return not Validator(schema).accepts(arguments, schema)
-    except (
-        Exception
-    ):  # too large to be checked, or a server's schema is none: then nobody knows whose fault it was
+    except Exception:  # too large to check, or an invalid schema: the cause is unknown
         return True

@@ -27,7 +27,7 @@ from toolroll.runtime.files import replace_file
 
 _log = logging.getLogger("toolroll.gateway")
 
-_LARGEST = 4_000_000  # bytes of a server's record; what has no room in it waits
+_LARGEST = 4_000_000  # bytes of a server's record; further items wait
 _LARGEST_WAITING = 1_000_000  # bytes of the items that a server's reviewer sees
 _DIGITS = 32  # of a digest
 _KINDS = ("prompts", "resources", "templates")
@@ -37,7 +37,7 @@ _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _ADDRESS = re.compile("[!-~]{1,2000}")
 _TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 
-Record = dict[str, dict[str, str]]  # kind → name or URI → digest of what was approved
+Record = dict[str, dict[str, str]]  # kind → name or URI → digest of the approved item
 Waiting = dict[str, dict[str, Json]]  # kind → name or URI → item, as the server sent it
 
 
@@ -262,7 +262,7 @@ def _digest(kind: str, item: Json) -> str:
     try:
         text = json.dumps(stable, sort_keys=True)
     except (ValueError, TypeError, RecursionError):
-        return secrets.token_hex(_DIGITS // 2)  # nobody can approve what cannot be compared
+        return secrets.token_hex(_DIGITS // 2)  # an item without digest cannot be approved
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 

@@ -28,7 +28,7 @@ from toolroll.gateway.budget import Budget
 MARK = "nested too deeply, or no text or number of JSON"
 DEEPEST = 100  # levels of a message
 LARGEST = 10_000_000  # bytes; a longer list is refused anyway
-PER_S = 100_000  # bytes that are searched for such values all the time; it takes a second for 8 MB
+PER_S = 100_000  # bytes that are always searched for such values; 8 MB take a second
 _LISTS = re.compile(rb'"(?:tools|prompts|resources|resourceTemplates)"\s*:')
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s,:"\[\]{}]+', re.DOTALL)
 _ODD = re.compile(rb"[\\\x00-\x1f\x80-\xff]")  # in a string
@@ -109,7 +109,7 @@ class LineDecoder(codecs.IncrementalDecoder):
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
-        self._begun, self._is_skipping = bytearray(), False
+        self._partial, self._is_skipping = bytearray(), False
         self._meter, self._lists = METER.get(Meter()), WholeLists()
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
@@ -123,24 +123,24 @@ class LineDecoder(codecs.IncrementalDecoder):
         lines, end, rest = bytes(data).rpartition(b"\n")
         text = ""
         if end:
-            lines = bytes(self._begun) + lines if self._begun else lines
+            lines = bytes(self._partial) + lines if self._partial else lines
             if has_list(lines):
                 lines = b"\n".join(map(self._lists.readable, lines.split(b"\n")))
             text = lines.decode("utf-8", self.errors) + "\n"
-            self._begun.clear()
-        self._begun += rest
-        if len(self._begun) > LONGEST:
-            self._begun.clear()
+            self._partial.clear()
+        self._partial += rest
+        if len(self._partial) > LONGEST:
+            self._partial.clear()
             self._is_skipping = True
             text += f"{TOO_LONG}\n"
         if final:
-            text += self._begun.decode("utf-8", self.errors)
-            self._begun.clear()
+            text += self._partial.decode("utf-8", self.errors)
+            self._partial.clear()
         return text
 
     def reset(self) -> None:
         """Drops an unfinished line."""
-        self._begun, self._is_skipping = bytearray(), False
+        self._partial, self._is_skipping = bytearray(), False
 
 
 def is_too_long(error: Exception) -> bool:
@@ -199,7 +199,7 @@ class _PartialAnswer:
     """The bytes of an unfinished answer, or of an unfinished line of it."""
 
     def __init__(self, meter: Meter) -> None:
-        self._meter, self._begun = meter, bytearray()
+        self._meter, self._partial = meter, bytearray()
 
     def add(self, part: bytes) -> None:
         """Adds a part.
@@ -207,24 +207,24 @@ class _PartialAnswer:
         Raises:
             StreamError: it is too long, or all unfinished answers of its server together are.
         """
-        self._begun += part
+        self._partial += part
         self._meter.held += len(part)
-        if len(self._begun) > LONGEST:
+        if len(self._partial) > LONGEST:
             raise httpx2.StreamError(f"its answer, or a line of it, has more than {LONGEST:,} bytes")
         if self._meter.held > MOST_HELD:
             raise httpx2.StreamError(f"its answers that have not ended have more than {MOST_HELD:,} bytes")
 
     def taken(self, end: int | None = None) -> bytes:
         """Removes and returns the bytes before this place; by default all."""
-        found = bytes(self._begun[:end])
-        del self._begun[:end]
+        found = bytes(self._partial[:end])
+        del self._partial[:end]
         self._meter.held -= len(found)
         return found
 
     @property
     def line_end(self) -> int:
         """The place behind the last complete line; 0 if there is none."""
-        return max(self._begun.rfind(b"\n"), self._begun.rfind(b"\r")) + 1
+        return max(self._partial.rfind(b"\n"), self._partial.rfind(b"\r")) + 1
 
 
 async def _paced(stream: Any, meter: Meter) -> AsyncIterator[bytes]:

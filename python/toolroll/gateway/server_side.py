@@ -140,7 +140,7 @@ class SharedResult(dict[str, Any]):
 
 RequestFunction = Callable[[Incoming], Awaitable[Json]]
 # Subscribes a client to resources for as long as the context is open: the request, their URIs, and the
-# function that gets the URI of each one that changed.
+# function that gets the URI of each changed resource.
 Subscribe = Callable[
     [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
 ]

@@ -64,7 +64,7 @@ async def open_gateway(
     Raises:
         InvalidDefinition: a hook of the configuration cannot be made.
     """
-    began = time.monotonic()  # opening a registry takes its part of what the first list may take
+    began = time.monotonic()  # opening a registry counts towards the time for the first list
     hooks = (*[each.make() for each in configuration.hooks], *hooks)
     private_folder(state)
     options = configuration.options

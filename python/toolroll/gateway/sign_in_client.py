@@ -94,7 +94,7 @@ def _is_address(host: str) -> bool:
         return False
 
 
-# Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
+# The browser shows why a sign-in failed. The package would also log the provider's words.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(
     lambda record: "OAuth flow error" not in str(record.msg)
 )

@@ -217,12 +217,12 @@ class SignIns:
     def routes(self) -> list[BaseRoute]:
         """The pages."""
         return [
-            Route(CALLBACK, self._came_back),
-            Route(f"{PAGE}/{{ticket}}", self._asked),
-            Route(f"{PAGE}/{{ticket}}", self._agreed, methods=["POST"]),
+            Route(CALLBACK, self._take_answer),
+            Route(f"{PAGE}/{{ticket}}", self._show_request),
+            Route(f"{PAGE}/{{ticket}}", self._lead_to_provider, methods=["POST"]),
         ]
 
-    async def _asked(self, request: Request) -> Response:
+    async def _show_request(self, request: Request) -> Response:
         """Shows who will get the access. Leaves the link usable: programs that preview links open it, too."""
         attempt = self._of_ticket(request)
         if attempt is None:
@@ -242,7 +242,7 @@ class SignIns:
         _set_cookie(response, attempt, browser)
         return response
 
-    async def _agreed(self, request: Request) -> Response:
+    async def _lead_to_provider(self, request: Request) -> Response:
         """Redirects the browser to the provider after the person agreed."""
         attempt = self._of_ticket(request)
         if attempt is None:
@@ -259,7 +259,7 @@ class SignIns:
         _set_cookie(response, attempt, attempt.browser)
         return response
 
-    async def _came_back(self, request: Request) -> Response:
+    async def _take_answer(self, request: Request) -> Response:
         """Takes the provider's answer from the browser in which the person agreed."""
         parameters = dict(request.query_params)
         state = parameters.get("state", "")
@@ -313,7 +313,7 @@ def _set_cookie(response: Response, attempt: SignIn, value: str) -> None:
         max_age=int(LONGEST_S),
         secure=attempt.is_secure,
         httponly=True,
-        samesite="lax",  # comes along when the provider leads the browser back, and with no other site's form
+        samesite="lax",  # sent when the provider redirects, but not with another site's form
     )
 
 

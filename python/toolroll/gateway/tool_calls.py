@@ -116,7 +116,7 @@ class ToolCalls:
         planned = PlannedCall(caller, tool, upstream.spec, asked["arguments"])
         try:
             result, report = await self._run(planned, upstream, route, params)
-        except Refused as error:  # a call that was not made says nothing of the search
+        except Refused as error:  # a call that was not made is no outcome of the search
             return text_result(str(error), is_error=True)
         if self._is_of_turn(caller, tool.name, report):
             await self._recording.acquire()

@@ -147,7 +147,7 @@ class ToolCatalog:
     def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
         review = spec.review or self._review
         if review == "changed" and self._has_listed(spec.name):
-            review = "all"  # what a server adds after its first list was seen by nobody
+            review = "all"  # nobody has reviewed additions after the first list
         return self.registry.sync(
             items,
             plugin=spec.name,

@@ -34,7 +34,7 @@ class ToolList:
 
     result: SharedResult
     digest: bytes
-    _items: tuple[Any, ...]  # kept, so that no other object gets the id of one of them
+    _items: tuple[Any, ...]  # kept, so that their ids are not used again
 
 
 class ToolLists:
@@ -67,7 +67,7 @@ class ToolLists:
 ListMode = Literal["search", "dynamic", "all"]
 
 FEW = 15  # tools, up to which they are all shown
-# Clients that read the list again when they are told that it changed.
+# Clients that read the list again after a notification.
 _REREADS = re.compile(r"(?i)visual studio code|vscode|mcp[- ]inspector|inspector-client")
 
 

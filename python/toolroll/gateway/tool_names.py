@@ -22,9 +22,7 @@ SIGN_IN = "sign_in"
 _RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT, SIGN_IN))
 _LONGEST_TITLE = 200  # characters
 _DIGITS = 8  # of the hash in a name that could not stay as it is
-_TAG = re.compile(
-    r"\s*[\[［【〔⟦]([^\[\]］】〕⟧]{1,80})[\]］】〕⟧]"
-)  # a text that begins with what looks like a tag
+_TAG = re.compile(r"\s*[\[［【〔⟦]([^\[\]］】〕⟧]{1,80})[\]］】〕⟧]")  # a text that begins like a tag
 
 
 class ToolNames:

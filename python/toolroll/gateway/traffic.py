@@ -12,7 +12,7 @@ from toolroll.gateway.budget import Budget
 from toolroll.gateway.protocol import tool_problem
 from toolroll.gateway.server_output import TOO_LONG, Meter, is_too_long
 
-BURST = 1_000  # messages that nobody asked for, which a server may send at once
+BURST = 1_000  # unexpected messages that a server may send at once
 PER_SECOND = 200  # that it may send all the time
 QUESTIONS_PER_S = 20  # of them, requests that are answered all the time
 PATIENCE, PATIENCE_PER_S = 10_000, 100  # more messages than that, before the connection is ended

@@ -36,7 +36,7 @@ _CHANGES: dict[str, Kind] = {
 }
 MOST_USERS = 100  # with a process of their own
 _IDLE_S = 900.0  # after which a user's process is stopped
-_SETTLE_S = 0.2  # a server that changes many tools says so many times
+_SETTLE_S = 0.2  # a server that changes many tools sends many notifications
 _REST = 20  # times as long as lists took to read, until they are read again
 _LONGEST_REST_S = 60.0
 # Bytes of changed items that are taken over at once, and all the time: the registry keeps old versions.

@@ -133,7 +133,7 @@ class ProviderRequest:
         changes: dict[str, str | None] = {name: self.tools.of(items)}
         if not items:  # providers refuse an empty list, and a choice without a list
             changes = dict.fromkeys((name, *self.form.choice, *self.form.beside_tools))
-        elif (chosen := self.chosen) and (missing := self._gone(items).intersection(chosen)):
+        elif (chosen := self.chosen) and (missing := self._missing_names(items).intersection(chosen)):
             choice = self.form.choice_without(self.choice, missing)
             changes[self._name_of(self.form.choice)] = None if choice is None else _json(choice)
         return self._changed(changes)
@@ -145,7 +145,7 @@ class ProviderRequest:
         choice = self.form.restricted(self.choice, restrict(names, self.form.must_call(self.choice)))
         return self._changed({self._name_of(self.form.choice): _json(choice)})
 
-    def _gone(self, items: Iterable[Any]) -> frozenset[str]:
+    def _missing_names(self, items: Iterable[Any]) -> frozenset[str]:
         return self.tools.names(self.tools.items) - self.tools.names(items)
 
     def _name_of(self, names: tuple[str, ...]) -> str:

@@ -167,7 +167,7 @@ class RequestSelector:
             max_tools=max_tools,
             always_include=always_include,
             context=context,
-            read_messages=read_messages,  # a request goes on whatever it holds
+            read_messages=read_messages,  # never fails, so that any request goes on
             learns=learns,
             keeps_places=True,
         )

@@ -28,7 +28,7 @@ _HINTS: Mapping[str, Json] = {
     "put": {"readOnlyHint": False, "idempotentHint": True},
     "delete": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
 }
-# A model must not set what belongs to the connection or to the sign-in. OpenAPI ignores the first three.
+# Headers of the connection and the sign-in, which a model must not set. OpenAPI ignores the first three.
 _NO_PARAMETERS = frozenset(
     {"accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "upgrade"}
     | {"transfer-encoding", "te", "trailer", "proxy-authorization", "forwarded", "x-forwarded-for"}

@@ -13,7 +13,7 @@ from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
 _DEEPEST = 64  # references that lead to references
-# A model that writes arguments needs none of these.
+# Keywords that a model does not need to write arguments.
 _LEFT_OUT = frozenset({"xml", "externalDocs", "discriminator", "example", "$schema", "$id"})
 # The keys of these objects are names, not keywords.
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

@@ -128,7 +128,7 @@ class _Service:
         if urlsplit(self._document).scheme not in ("http", "https"):
             path = self._folder / self._document
             return await anyio.to_thread.run_sync(_file, path)
-        # Secrets are for the service, and for nobody else who has its document.
+        # Secrets go only to the service, not to another host of its document.
         is_own = urlsplit(self._document)[:2] == urlsplit(self._url)[:2]
         async with (
             httpx_client(self._headers if is_own else None) as client,

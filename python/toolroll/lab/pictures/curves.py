@@ -32,7 +32,7 @@ _COLOURS = (QUIET, RED, BLUE, GREEN, VIOLET, OCHRE)
 _COLUMNS = 3  # of panels; the sixth place of a scenario explains the colours
 _SMOOTH = 5  # points of a curve that are averaged
 
-# Panel → title, what its x axis counts, and its y axis.
+# Panel → title, unit of the x axis, and unit of the y axis.
 _PANELS = (
     ("success", "Success of the first call", "messages", "%"),
     ("regret", "Regret so far", "messages", "calls"),

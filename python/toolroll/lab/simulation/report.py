@@ -54,7 +54,7 @@ class Goal:
 
     @property
     def verdict(self) -> str:
-        """ "ok" (both ends of the interval reach the goal), "close" (only the mean does) or "missed"."""
+        """Whether the goal is reached: "ok" (by the interval), "close" (only by the mean) or "missed"."""
         worse = self.high if self.at_most else self.low
         if not self._reaches(self.value):
             return "missed"

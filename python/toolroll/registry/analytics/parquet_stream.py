@@ -124,7 +124,7 @@ def export_stream(
     """
     export = _Export(database, location, options, progress)
     with database.reading():  # before anything is written: it may fail, or be another registry's copy
-        now -= timedelta(seconds=database.behind_s)  # a read replica has only what happened until then
+        now -= timedelta(seconds=database.behind_s)  # a read replica has only events until then
     with _Lease(location.below(_STATE)) as renew:
         export.recover()
         end = _floor(now - timedelta(seconds=settle_s), options.slice_s)

@@ -81,7 +81,7 @@ class Redecider:
         if selection is None:
             return None
         candidates, error = candidates_of(selection)
-        if error is None:  # without propensities, the selection itself stands for them
+        if error is None:  # without propensities, the selection itself counts
             return dict.fromkeys(selection.names, 1.0)
         chances = {name: propensity for name, *_, propensity in candidates.rows() if propensity}
         return {**dict.fromkeys(selection.names, 1.0), **chances}

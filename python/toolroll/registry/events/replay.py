@@ -212,7 +212,7 @@ def _pipeline(
             if pipeline.catalog.revision == event.catalog_revision:
                 if builder is not own:
                     pipeline = next(islice(_built(builder, event, was, in_force), at, None), pipeline)
-                return pipeline.without(_gone(was, now, org))
+                return pipeline.without(_inactive_names(was, now, org))
     raise NotReplayable(
         f"catalog {event.catalog_revision} cannot be rebuilt from registry revision {revision}, nor from the "
         f"{len(tried) - 1} before it: another version of toolroll or of its embedder built it, or it is not "
@@ -240,7 +240,7 @@ def _built(
             continue  # without a catalog there was no decision
 
 
-def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
+def _inactive_names(was: Replica, now: Replica, org: str) -> frozenset[str]:
     """Names of tools in the index that were inactive by then."""
     gone = set()
     for whose in {"", org}:

@@ -59,7 +59,7 @@ class Refresher:
         self._look_at = self._read_after = self._work_at = 0.0
         self._is_following = False
         self._settings_at = time.monotonic()
-        self._is_changed = False  # whether a signal has told that the registry changed
+        self._is_changed = False  # whether a signal has reported a change
         first = catch_up(database, Replica(followed=frozenset()))
         self.on_outcomes: Callable[[], None] = _ignore  # called when outcomes may have changed; must not wait
         self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it

@@ -105,7 +105,7 @@ class _ProcessFile:
         # One connection for all threads: several would wait for each other in steps of a millisecond.
         self.lock = threading.Lock()
         self.writing: Any = None
-        self.shipping: Any = None  # the shipper's own, so that nobody waits for its disk
+        self.shipping: Any = None  # the shipper's own, so that no other thread waits for its disk
         self.file: tuple[int, int] | None = None
         self.name = os.urandom(8).hex()  # begins the ids of its records
         self.numbers = itertools.count()

@@ -32,7 +32,7 @@ WAIT_S = 2.0  # the longest wait of an event loop for the store
 MOST_WAITING = 10_000  # conversations; beyond, the changes that have waited longest are dropped
 _MOST_TRIES = 16  # of a write that other processes are faster than
 _AT_ONCE = 256  # waiting conversations that are written on the side
-_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
+_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after this time means no answer; the time without calls that follows
 _RETRY_S = 0.05  # between two attempts of `flush`
 _PRUNE_EVERY_S, _PRUNED = 3_600.0, 500  # how often expired sessions are deleted, and how many at a time
 
@@ -134,7 +134,7 @@ class StoredConversations:
         self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
         self._counts, self._counting = SessionCounts(), threading.Lock()
         self._failing: str | None = None
-        self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
+        self._away_until = 0.0  # monotonic: no calls of an unresponsive store until then
 
     # Callers wait for these.
 

@@ -424,7 +424,7 @@ logged_tools = sa.Table(
     sa.Column("number", Number, primary_key=True, autoincrement=True),
     _word("name"),
     *_required(Number, "arm", "intent", "tool_group"),
-    sa.Column("stamp", Number, nullable=False),  # random: tells two histories with the same numbers apart
+    sa.Column("stamp", Number, nullable=False),  # random: distinguishes two histories with the same numbers
     sa.UniqueConstraint("intent", "name", "arm", "tool_group"),
 )
 

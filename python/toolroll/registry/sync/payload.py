@@ -141,7 +141,7 @@ def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, di
             declared.setdefault(name, Toolkit(name))
             keywords.setdefault(name, {}).update(zip(route.keywords, modes, strict=True))
             patterns.setdefault(name, {}).update(dict.fromkeys(route.patterns))
-    try:  # the registry must not store what no catalog can read
+    try:  # the registry must not store content that no catalog can read
         RouteTable.of(0, definitions.routes, dict.fromkeys(declared, NO_ROWS))
     except InvalidDefinition as error:
         problems.append(error)

@@ -347,7 +347,7 @@ class Planner:
             if row.plugin != self._plugin or name in self._payload.toolkits:
                 continue
             rules = self._state.rules.get(("toolkit", name), ())
-            # Deleting it would break the toolkits below it, or lift what governs its tools.
+            # Deleting it would break the toolkits below it, or remove the governance of its tools.
             if name in in_use or rules:
                 used = "others are below it, in it, or name it"
                 why = used if name in in_use else f"rule {rules[0]!r} names it"

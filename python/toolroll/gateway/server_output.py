@@ -205,7 +205,7 @@ class _PartialAnswer:
         """Adds a part.
 
         Raises:
-            StreamError: it is too long, or all unfinished answers of its server together are.
+            StreamError: it is too long, or the server's unfinished answers are too long together.
         """
         self._partial += part
         self._meter.held += len(part)

@@ -179,7 +179,10 @@ _SYNONYMS = {
 
 
 def near_duplicates(tools: Sequence[Tool], owners: Sequence[int], random: np.random.Generator) -> list[Tool]:
-    """Copies of tools as if from other makers: renamed, and with a part of the words changed."""
+    """Copies of tools as if from other makers.
+
+    Each has another name, lacks a tenth of its words, and has some words replaced.
+    """
     taken = {tool.name for tool in tools}
     made = []
     for owner in owners:

@@ -63,8 +63,8 @@ class WorldMetrics:
         out: for each tool that broke while shown: its calls until it was no longer shown.
         back: for each such tool that was repaired: its messages until it was shown again.
         curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
-        after_break, after_repair: float64[2, AFTER]: for the n-th message for such a tool, how often it was
-            shown, and the number of messages.
+        after_break, after_repair: float64[2, AFTER], by the n-th message for such a tool: how often it was
+            shown, and the number of such messages.
     """
 
     values: Mapping[str, float]

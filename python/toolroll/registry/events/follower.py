@@ -62,7 +62,7 @@ class Follower:
 
         embedder: of the vectors to use. learned: organisation → state, kept up to date for organisations with
             outcomes. poll_s: seconds between two reads, unless one is `due`. most: the most organisations; a
-            further one replaces the least recently selecting one.
+            further one replaces the one that has not selected for longest.
 
         Raises:
             StoreUnavailable: the store cannot be read.

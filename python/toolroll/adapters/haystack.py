@@ -37,7 +37,7 @@ _REJECTED = "was rejected by the user"  # how Haystack answers a call that a per
 def selection_hooks(
     roll: Toolroll | None = None, *, context: Context | None = None, **options: Unpack[SelectionOptions]
 ) -> dict[str, list[SelectionHook]]:
-    """Hooks by the points at which they run; join lists where you have hooks of your own.
+    """Hooks by the points at which they run; join the lists if you have your own hooks.
 
     Args:
         roll: applies rules, learns and keeps conversations; None for one in memory.

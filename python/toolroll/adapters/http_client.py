@@ -124,7 +124,7 @@ def _check_path(selector: RequestSelector, request: Any, form: RequestForm | Non
 
 
 def _without_our_headers(request: Any) -> Any:
-    """The request without headers of ours."""
+    """The request without our headers."""
     for name in [name for name, _ in _raw_headers(request) if name.startswith(PREFIX)]:
         del request.headers[name.decode("latin-1")]
     return request

@@ -99,6 +99,6 @@ class Clients:
         return result_id
 
     def result(self, key: str, result_id: str) -> str | None:
-        """Returns a result of this client; None if there is none, or no longer."""
+        """Returns a result of this client, or None if it is unknown or was dropped."""
         owner, text = self._results.get(result_id, ("", ""))
         return text if owner == key and text else None

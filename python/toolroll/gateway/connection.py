@@ -101,7 +101,7 @@ class Connection:
     ) -> None:
         """folder: of the configuration. log: gets the standard error of its process.
 
-        on_up: is called each time it comes up, before it gets any other request. account: has the tokens for
+        on_up: called after each start, before any other request. account: has the tokens for
         a server that asks for a sign-in.
         """
         self.spec, self.reason = spec, "it is being started"

@@ -43,7 +43,7 @@ class RawMessage:
 
 
 class RawResult:
-    """Replaces a result's model where the unchanged result is needed."""
+    """Replaces a result's model if the unchanged result is needed."""
 
     @classmethod
     def model_validate(cls, value: Json, **_: Any) -> Json:

@@ -34,7 +34,7 @@ class ServerSpec:
         env: variables that its process gets beside a clean environment.
         env_file: a file with more of them, as `NAME=value` lines; "" for none.
         cwd: its working folder; "" for the gateway's own.
-        command_prefix: stands before the command, such as a container's or bubblewrap's command line.
+        command_prefix: put before the command, such as a container's or bubblewrap's command line.
         openapi: the file or URL of the OpenAPI document of an HTTP service.
         url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
@@ -47,7 +47,7 @@ class ServerSpec:
         start_timeout_s: for the start with the first list.
         max_in_flight: most calls at the same time; more wait.
         questions_per_call, questions_per_minute: most questions to a client during one call, and in a minute.
-        include_tools: its own names of the tools to take over; None takes all.
+        include_tools: its own names of the tools to include; None includes all.
         exclude_tools: its own names of tools to leave out, also if they are included.
         place: file and line of its entry, for messages.
     """

@@ -43,7 +43,7 @@ class _Server(uvicorn.Server):
 async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[str]:
     """Serves the browser's pages on this machine, and yields the address to which it returns.
 
-    port: is tried first; 0 stands for any.
+    port: the first to try; 0 for any.
     """
     app = Starlette(routes=sign_ins.routes())
     settings = uvicorn.Config(

@@ -4,7 +4,7 @@ Each change is one transaction that writes the tool, its version and a line in t
 editor passes the version that they read; if somebody has changed the tool since, they get a Conflict.
 
 Edits of people need no approval, except on tools that await approval: fixing a tag must not approve a
-description that nobody has read.
+unread description.
 """
 
 from __future__ import annotations

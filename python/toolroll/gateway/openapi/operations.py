@@ -42,7 +42,7 @@ class Parameter:
 
     Attributes:
         argument: its name in the tool.
-        name, place: its name in the request, and where it stands.
+        name, place: its name and its place in the request.
         style, explode: how lists and objects are written, in OpenAPI's terms.
     """
 

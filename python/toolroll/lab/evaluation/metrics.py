@@ -5,7 +5,7 @@ Means over the queries that need a tool:
 - recall@k: share of a query's gold tools among the first k.
 - complete@k: whether all gold tools are among the first k; hit@k: whether any is.
 - ndcg@k: gold tools weigh 1 / log2(place + 1), over the best that k places allow.
-- mrr: 1 / place of the first gold tool; 0 where none is ranked.
+- mrr: 1 / place of the first gold tool; 0 if none is ranked.
 
 Queries without a suitable tool count for abstention only.
 

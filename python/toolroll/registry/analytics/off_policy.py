@@ -374,7 +374,7 @@ def _estimate(sums: Floats, logged: Floats, sizes: Floats) -> Estimate:
 def interval(
     values: Floats, cluster: npt.NDArray[np.int64], level: float = LEVEL
 ) -> tuple[float, float, float]:
-    """Mean of the values and its interval, where values of one cluster (0, 1, …) may depend on each other.
+    """Mean of the values and its interval; values of one cluster (0, 1, …) may depend on each other.
 
     Weighted outcomes are skewed: many zeros, few large values. The usual interval then lies too low, so
     Hall's transformation moves it. For a single cluster the interval is (-inf, inf).

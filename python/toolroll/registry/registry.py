@@ -3,7 +3,7 @@
 Each change is one transaction that writes the tool, its version and a line in the audit log, or nothing. An
 editor passes the version that they read; if somebody has changed the tool since, they get a Conflict.
 
-Edits of people need no approval, except on tools that await approval: fixing a tag must not approve a
+Edits of people need no approval, except on tools that await approval: fixing a tag must not approve an
 unread description.
 """
 

@@ -1,4 +1,4 @@
-"""The registry over HTTP, in the order of seed 4, sections 8 and 9: its 22 endpoints."""
+"""The registry over HTTP, in the order of sections 8 and 9 of Adverant Nexus: its 22 endpoints."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thompson:
-    """Soft. Seed 4's own rule: one draw of Beta(1 + successes, 1 + failures) for each tool.
+    """Soft. Adverant Nexus's own rule: one draw of Beta(1 + successes, 1 + failures) for each tool.
 
     The counts are those of a tool in one tier on one page, whatever the message. All but one of the places go
     to the nearest tools that do not fail, and the last to the best draw of the rest, which explores. The

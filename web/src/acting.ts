@@ -1,4 +1,4 @@
-/** An action of a person: one at a time, with its problem or the text that says what it did. */
+/** A person's action: one at a time, with its problem or a text about its result. */
 
 import { useState } from 'preact/hooks'
 import { Problem } from './api'

@@ -3,7 +3,7 @@
 export const REGISTRY = '/internal/tool-registry'
 const SESSION = '/admin/session'
 
-/** An error that the service answered, or status 0 if it did not answer. */
+/** An error from the service, or status 0 if it did not answer. */
 export class Problem extends Error {
   readonly status: number
   constructor(status: number, detail: string) {
@@ -24,7 +24,7 @@ export interface Options {
   signal?: AbortSignal
 }
 
-/** The page tells the service that it is the page: a cookie without this header counts for nothing. */
+/** Identifies the page to the service, which ignores a cookie without this header. */
 const PAGE_HEADER = { 'X-Toolroll-Page': '1' }
 
 export async function ask<T>(method: string, path: string, options: Options = {}): Promise<Answer<T>> {
@@ -90,7 +90,7 @@ export interface Health {
   catalog_revision: string
 }
 
-/** The probe answers 503 with a body while it cannot select: this is an answer, too. */
+/** While the service cannot select, the probe answers 503 with a body: no error here. */
 export async function readHealth(): Promise<Health> {
   try {
     return (await (await fetch('/readyz')).json()) as Health
@@ -129,10 +129,10 @@ export interface ToolPage {
   total: number | null
 }
 
-// What the registry says of an organisation's own tools alone.
+// Fields that the registry has only for an organisation's own tools.
 const UNSAID = { review: 'approved', flags: [], examples: [], plugin: '', version: 0, updated_at: '', updated_by: '' }
 
-/** A tool as the service tells it: of the platform's, an organisation gets what serves, without its state. */
+/** A tool from the service. Of the platform's tools, an organisation gets the served content, without state. */
 export const told = (tool: Tool): Tool => ({ ...UNSAID, ...tool })
 
 export interface Toolkit {
@@ -140,7 +140,7 @@ export interface Toolkit {
   children: Toolkit[]
 }
 
-/** Names of toolkits and of those below them. */
+/** Names of toolkits and of the toolkits below them. */
 export const namesOf = (toolkits: Toolkit[]): string[] => toolkits.flatMap((toolkit) => [toolkit.name, ...namesOf(toolkit.children)])
 
 export interface Version {
@@ -261,7 +261,7 @@ export interface PluginCalls {
   slow: { name: string; timed: number; mean: number; p95: number }[]
 }
 
-/** Of the calls that were measured; null where none was. */
+/** Of the measured calls; null if there is none. */
 export interface Duration {
   mean: number | null
   p95: number | null

@@ -100,7 +100,7 @@ function Views({ current }: { current: string }) {
   )
 }
 
-/** Whose rows are shown, and by whom; on a phone behind a click, so that the view comes first. */
+/** The shown organisation and the signed-in person; on a phone behind a click, so that the view comes first. */
 function Who({ summary, children }: { summary: string; children: ComponentChildren }) {
   const isPhone = useIsPhone()
   if (!isPhone) return <div class="who">{children}</div>

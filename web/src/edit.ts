@@ -1,4 +1,4 @@
-/** A tool as a person edits it: texts in a form, what has changed in it, and two edits of one tool put together. */
+/** A tool in an edit form: its texts, the changed fields, and the merge of two edits. */
 
 import type { Tool } from './api'
 
@@ -16,7 +16,7 @@ export function draftOf(tool: Tool): Draft {
 
 export const changedFields = (before: Draft, after: Draft) => FIELDS.filter((field) => before[field] !== after[field])
 
-/** The changed fields as the service takes them. Throws an Error that says what is wrong with the parameters. */
+/** The changed fields in the service's form. Throws an Error about wrong parameters. */
 export function bodyOf(draft: Draft, fields: readonly FieldName[]): Record<string, unknown> {
   return Object.fromEntries(fields.map((field) => [field, valueOf(field, draft[field])]))
 }
@@ -32,7 +32,7 @@ function valueOf(field: FieldName, text: string): unknown {
   return value
 }
 
-/** My draft over their newer version: fields that only they changed are theirs, all others mine. */
+/** Merges my draft with a newer version: fields that only the newer one changed are from it, all others mine. */
 export function merged(base: Draft, mine: Draft, theirs: Draft): { draft: Draft; conflicts: FieldName[] } {
   const draft = { ...mine }
   const conflicts: FieldName[] = []

@@ -1,4 +1,4 @@
-/** What a view reads from the service: the last good value stays while a newer one cannot be read. */
+/** Values that a view reads from the service: the last good value stays while a newer one cannot be read. */
 
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { Problem } from './api'
@@ -12,7 +12,7 @@ export interface Loaded<T> {
 
 export const RETRY_MS = 5_000
 
-/** Whether the same request may succeed in a while. */
+/** Whether the same request may succeed later. */
 export const isPassing = (problem: Problem) => problem.status === 0 || problem.status === 503
 
 /** Calls `read` now and whenever one of `of` changes; again after some seconds if the service does not answer. */
@@ -39,7 +39,7 @@ export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, of: unkn
     }
   }, [...of, round])
   const reload = useCallback(() => {
-    setState((before) => ({ ...before, isLoading: true })) // at once: what is shown now may be out of date
+    setState((before) => ({ ...before, isLoading: true })) // at once: the shown value may be out of date
     setRound((n) => n + 1)
   }, [])
   return { value: state.value, problem: state.problem, isLoading: state.isLoading, reload }

@@ -1,9 +1,9 @@
-/** Since when a view counts. */
+/** Periods of views. */
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** So many days before now. */
+/** This number of days before now. */
 export const daysAgo = (days: string) => new Date(Date.now() - Number(days) * DAY_MS)
 
 /** The first whole day (in UTC) or hour since an instant: a part of one would look like a drop in a chart. */

@@ -65,7 +65,7 @@ function whomOf(condition: Record<string, unknown>): [Whom, string] {
   return ['json', JSON.stringify(condition, null, 2)]
 }
 
-/** The rule as the service takes it; undefined while a field is missing. Throws an Error for wrong JSON. */
+/** The rule in the service's form; undefined while a field is missing. Throws an Error for wrong JSON. */
 export function bodyOf(draft: Draft): Record<string, unknown> | undefined {
   const value = draft.value.trim()
   const targetName = draft.targetName.trim()
@@ -77,7 +77,7 @@ export function bodyOf(draft: Draft): Record<string, unknown> | undefined {
   }
 }
 
-/** The same, or what is wrong with it. */
+/** The same, or the problem with it. */
 export function readBody(draft: Draft): { body?: Record<string, unknown>; invalid?: string } {
   try {
     const body = bodyOf(draft)
@@ -94,7 +94,7 @@ function conditionOf(whom: Whom, value: string): unknown {
   return whom === 'json' ? JSON.parse(value) : { [whom]: value }
 }
 
-/** For whom a rule is, in words. */
+/** The callers of a rule, in words. */
 export function whomInWords(condition: Record<string, unknown>): string {
   const [whom, value] = whomOf(condition)
   return whom === 'json' ? JSON.stringify(condition) : t.access.whomInWords[whom]!(value)

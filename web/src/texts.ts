@@ -1,4 +1,4 @@
-/** Every text of the page, in one place. A function stands where a text has values in it. */
+/** Every text of the page, in one place. A text with values is a function. */
 
 const number = new Intl.NumberFormat('en')
 const decimal = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
@@ -23,7 +23,7 @@ export const format = {
   count: (value: number | null | undefined) => (value == null ? NONE : number.format(value)),
   decimal: (value: number | null | undefined) => (value == null ? NONE : decimal.format(value)),
   share: (value: number | null | undefined) => (value == null ? NONE : percent.format(value)),
-  /** Of a scale or a plan, where no decimal says anything. */
+  /** Of a scale or a plan, where decimals mean nothing. */
   wholeShare: (value: number | null | undefined) => (value == null ? NONE : wholePercent.format(value)),
   compact: (value: number | null | undefined) => (value == null ? NONE : compact.format(value)),
   score: (value: number) => value.toFixed(3),
@@ -41,7 +41,7 @@ export const format = {
     value == null ? NONE
       : value < 1_000 ? `${number.format(value < 10 ? Number(value.toFixed(1)) : Math.round(value))} ms`
         : value < MINUTE_MS ? `${oneDecimal.format(value / 1_000)} s` : `${oneDecimal.format(value / MINUTE_MS)} min`,
-  /** What is known to the hour, or to the day (in UTC) if it is longer ago than a day. */
+  /** A time that is known to the hour, or to the day (in UTC) if it is more than a day ago. */
   hourOrDay: (value: string | null | undefined) => {
     if (!value) return NONE
     return Date.now() - Date.parse(value) <= 25 * HOUR_MS ? `after ${time.format(new Date(value))}` : day.format(new Date(value))

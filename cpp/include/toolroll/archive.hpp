@@ -103,7 +103,7 @@ class ArchiveWriter {
   std::vector<std::byte> bytes();
 
  private:
-  /// Bytes of somebody else that stand in the archive behind so many bytes of buffer_.
+  /// Borrowed bytes, and the number of bytes of buffer_ that come before them.
   struct Borrowed {
     std::size_t behind;
     std::span<const std::byte> bytes;
@@ -112,7 +112,7 @@ class ArchiveWriter {
   void align();
   void borrow(std::span<const std::byte> bytes);
   void seal();
-  std::vector<std::byte> buffer_;  // everything but what is borrowed
+  std::vector<std::byte> buffer_;  // everything but the borrowed arrays
   std::vector<Borrowed> borrowed_;
   std::size_t borrowed_size_ = 0;
   bool sealed_ = false;
@@ -162,7 +162,7 @@ class ArchiveReader {
     at_ += n * sizeof(T);
     return {{reinterpret_cast<const T*>(from), n}, owner_};
   }
-  /// Throws ArchiveError if something is left unread.
+  /// Throws ArchiveError if there are unread bytes.
   void finish() const;
 
  private:

@@ -35,8 +35,8 @@ struct Field {
 
 /// An immutable index of n rows. Safe to search from many threads.
 ///
-/// An index may have another index as its background. Then n, df, mean length and ceiling are those
-/// of both together, so that the scores of both are on one scale. The background is not copied, and
+/// An index may have another index as its background. Then n, df, mean length and ceiling count
+/// both together, so that the scores of both are on one scale. The background is not copied, and
 /// its own scores do not change.
 ///
 /// The score of a row for a message is the sum, over the distinct terms t of both, of
@@ -44,12 +44,12 @@ struct Field {
 ///     idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))
 ///     idf(t) = ln(1 + (n - df + 0.5) / (df + 0.5))
 ///
-/// where tf = sum over fields of weight * occurrences, the length is the same sum over all terms,
+/// where tf = sum over fields of weight * occurrences, length is this sum over all terms,
 /// and df counts the rows that have t in a field of weight > 0. With one field of weight 1 that is
-/// tantivy's score, and k1 + 1 times that of bm25s's method "lucene". Repetitions of a term in the
-/// message do not count. If a message has more than kMostTerms distinct known terms, only the
+/// tantivy's score, and k1 + 1 times the score of bm25s's method "lucene". Repetitions of a term in
+/// the message do not count. If a message has more than kMostTerms distinct known terms, only the
 /// rarest ones count. Scores are sums of float32 in order of ascending df, so a row's score does
-/// not depend on the way that the search took.
+/// not depend on the method of the search.
 ///
 /// A large index keeps the greatest impact of a term in each block of 16 rows. A search adds these
 /// up to a bound for each block, sums the blocks in the order of their bounds, and ends at the
@@ -57,7 +57,7 @@ struct Field {
 /// app or topic share blocks, and a search sums a few of thousands of blocks. Where many blocks are
 /// left but few postings of the rare terms, it walks these postings and looks the common terms up
 /// for the rows that it finds. So does a search for a message with few postings, without bounds. A
-/// row that is left out is never among the best: rows and scores are those of summing all rows.
+/// skipped row is never among the best: rows and scores are the same as after summing all rows.
 ///
 /// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009
 /// (with its simple form of fields, BM25F); Ding & Suel, "Faster top-k document retrieval using
@@ -72,7 +72,7 @@ class Bm25Index {
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options,
                          std::shared_ptr<const Bm25Index> background = nullptr);
 
-  /// The index that build() makes of the kept rows' texts and of the added ones: every search gives
+  /// The index that build() makes from the kept rows' texts and the added ones: every search gives
   /// the same rows and scores. fields: of the added rows, with the weights of build(). Throws
   /// std::invalid_argument if the sizes do not fit or there is a background.
   /// O(postings + total text added).
@@ -146,7 +146,7 @@ class Bm25Index {
     return maxima_of_[term] == kNone ? nullptr : maxima_.data() + maxima_of_[term] * blocks();
   }
   std::size_t blocks() const { return (size_ + kBlock - 1) / kBlock; }
-  /// At least what the term adds to any row of the block.
+  /// An upper bound of the term's impact on any row of the block.
   float most_in(std::uint32_t term, std::size_t block) const {
     const std::uint8_t* const maxima = maxima_of(term);
     return maxima == nullptr ? greatest_[term]
@@ -161,7 +161,7 @@ class Bm25Index {
     std::uint64_t first;
     std::size_t count;
   };
-  /// The postings of the term among which those of the row and of the rows close behind it begin.
+  /// The part of the term's postings in which the row, and the rows close behind it, begin.
   Range range_of(std::uint32_t term, std::size_t row) const;
   /// The first posting of the term whose row is not below this one, or one past its last.
   std::uint64_t first_from(std::uint32_t term, std::size_t row) const;
@@ -172,7 +172,7 @@ class Bm25Index {
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
-  /// What the term adds to the row, 0 for nothing.
+  /// The term's impact on the row; 0 for none.
   float impact(std::uint32_t term, std::int32_t row) const;
 
   class LargeSearch;

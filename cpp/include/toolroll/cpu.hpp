@@ -11,18 +11,18 @@ namespace toolroll {
 
 /// Ordered on each architecture: a higher set includes the lower ones.
 enum class Isa {
-  kBaseline,  ///< what every CPU of the architecture has (SSE2 on x86-64); the scalar reference
+  kBaseline,  ///< every CPU of the architecture (SSE2 on x86-64); the scalar reference
   kNeon,      ///< AArch64
   kAvx2,      ///< AVX2, FMA, F16C, BMI1, BMI2, LZCNT, POPCNT: Haswell (2013), Zen, and later
   kAvx512,    ///< kAvx2 and AVX-512 F, BW, DQ, VL, VNNI: Ice Lake, Zen 4, and later
 };
 
-/// What this CPU and operating system can run. TOOLROLL_ISA does not change it.
+/// The best set that CPU and operating system support, whatever TOOLROLL_ISA says.
 Isa isa_supported();
 
-/// What the kernels use: isa_supported(), lowered by the environment variable TOOLROLL_ISA
+/// The set that the kernels use: isa_supported(), lowered by the environment variable TOOLROLL_ISA
 /// ("baseline", "avx2", ...) as it was at the first call. A value that is unknown or higher than
-/// what the CPU can run is ignored. Any thread.
+/// isa_supported() is ignored. Any thread.
 Isa isa();
 
 /// The instruction set of a process whose CPU supports `supported` and whose TOOLROLL_ISA is

@@ -11,7 +11,7 @@ namespace toolroll {
 /// -> "indic", "searching" -> "search". A word that is not all ASCII lower-case letters keeps its
 /// length.
 ///
-/// Source: M. Porter, the English (Porter2) stemmer, as of Snowball 3.1; without its rules for
+/// Source: M. Porter, the English (Porter2) stemmer of Snowball 3.1, without its rules for
 /// apostrophes, which are no letters here. O(size).
 std::size_t stem_english(std::span<char> word);
 

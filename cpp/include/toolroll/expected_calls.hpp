@@ -1,4 +1,4 @@
-/// How often a shown tool would be called if nothing but similarity counted.
+/// The expected calls of a shown tool if only similarity counted.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace toolroll {
 
-/// What a model does with tools that it is shown.
+/// The behaviour of a model with its shown tools.
 struct CallShares {
   double temperature;  ///< of the scores, above 0
   double calls;        ///< the share of messages on which some tool is called, if all are similar

@@ -27,8 +27,8 @@ namespace toolroll {
 ///       + lexical * BM25 / (1 + ceiling / lexical_saturation)
 ///
 /// The ceiling is the greatest BM25 score that the text could reach. Without the division, chance
-/// matches of a long text would add up to more than those of a short one. The Python profile holds
-/// the numbers and their defaults.
+/// matches of a long text would add up to more than matches of a short one. The Python profile
+/// holds the numbers and their defaults.
 struct Fusion {
   float dense;               // >= 0
   float dense_floor;         // the cosine of two unrelated texts, for this embedder

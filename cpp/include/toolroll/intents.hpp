@@ -23,7 +23,7 @@ class Intents {
   static Intents build(std::span<const std::int64_t> begins, std::span<const float> vectors,
                        std::size_t dim, std::span<const float> weights);
 
-  /// What build() makes of the kept rows' vectors and of the added rows', which are given as for
+  /// The result of build() for the kept rows' vectors and the added rows', which are passed as for
   /// build(). Throws std::invalid_argument as build does, or if the sizes do not fit.
   Intents with_changes(const RowChanges& changes, std::span<const std::int64_t> begins,
                        std::span<const float> vectors, std::span<const float> weights) const;

@@ -19,7 +19,7 @@ namespace toolroll {
 /// Immutable; safe to use from many threads.
 class LanguageGate {
  public:
-  /// weights: for each piece one, then that of an accented letter, then the bias. Throws
+  /// weights: one for each piece, one for accented letters, then the bias. Throws
   /// std::invalid_argument if the pieces are missing, the sizes don't fit or a number is not
   /// finite.
   LanguageGate(std::shared_ptr<const WordPiece> pieces, std::span<const float> weights);

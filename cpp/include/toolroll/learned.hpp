@@ -15,7 +15,7 @@
 /// from. Readers keep their value, and nothing waits for them. The same deltas in the same order
 /// give the same bits on every machine.
 ///
-/// Sources: the decay is that of discounted Thompson sampling (Qi et al., arXiv 2305.10718); the
+/// Sources: the decay is from discounted Thompson sampling (Qi et al., arXiv 2305.10718); the
 /// detector a two-sided Bernoulli CUSUM (Page, Biometrika 1954); the vectors are Rocchio's (1971)
 /// with a bound.
 #pragma once
@@ -39,7 +39,7 @@ struct Scopes {
   std::uint64_t leaf = 0;
 };
 
-/// What one report on one tool adds to the sums. The layout is that of the Python dtype: no gaps.
+/// One report's addition to the sums of one tool. Same layout as the Python dtype: no gaps.
 struct Delta {
   double at;                 ///< when the selection was made, UTC seconds
   std::uint64_t everywhere;  ///< the selection's contexts, as in Scopes
@@ -72,8 +72,8 @@ struct LearningRates {
   double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
   double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this
   double open_half_s = 3 * 86400.0;  ///< k halves in this time since the last failure
-  /// Distinct ones before an arm leaves the prior, at most 5. Before its reliability falls below
-  /// the prior's mean, twice as many (at most 5) must have reported failures.
+  /// Distinct reporters before an arm leaves the prior, at most 5. Before its reliability falls
+  /// below the prior's mean, twice as many (at most 5) must have reported failures.
   std::uint64_t least_reporters = 2;
   double prior_mean = 0.85;  ///< of reliability, in (0, 1)
   double prior_strength = 3.0;
@@ -83,7 +83,7 @@ struct LearningRates {
   double lift_page_spread = 2.0;
   double lift_leaf_spread = 3.0;
   double vector_most = 0.95;     ///< weight of a learned vector, in [0, 1], with very many messages
-  double vector_strength = 1.5;  ///< messages that bring half of it
+  double vector_strength = 1.5;  ///< messages for half of that weight
 };
 
 /// Throws std::invalid_argument unless every rate is in its range.
@@ -113,9 +113,9 @@ struct Alarm {
   bool is_open;  ///< the arm is hidden, except for probes
 };
 
-/// What a fold did to the detector of an arm. The layout is that of the Python dtype: no gaps.
+/// The effect of a fold on an arm's detector. Same layout as the Python dtype: no gaps.
 struct Observation {
-  double mean;      ///< reliability that was believed before
+  double mean;      ///< the estimated reliability before it
   double evidence;  ///< of a break, after it; 0: none since the last time that it was 0
   double change;    ///< -1: this verdict raised the alarm, +1: it brought the arm back; else 0
 };
@@ -133,7 +133,7 @@ struct LearnedVector {
   std::span<const float> steps;            ///< of each exemplar
   std::span<const double> times;           ///< of each exemplar, UTC seconds
   float alike = 0.0F;                      ///< sum of the cosines of all ordered pairs of exemplars
-  float pairs = 0.0F;                      ///< how many those are
+  float pairs = 0.0F;                      ///< the number of these pairs
 };
 
 /// At most this many exemplars are kept for a subject, two of them from the same reporter.
@@ -153,15 +153,15 @@ struct CellRow {
 
 enum class RecordKind : std::int32_t { kArm = 0, kSubject = 1, kVector = 2 };
 
-/// What is known of an arm or subject beside its sums: the reporters and the detector, or the
-/// vector. Without bytes: there is no vector any more.
+/// The state of an arm or subject beside its sums: the reporters and the detector, or the vector.
+/// Empty bytes: the vector was removed.
 struct RecordRow {
   RecordKind kind;
   std::uint64_t key;
   std::vector<std::byte> state;
 };
 
-/// What was learnt, as rows that a store keeps.
+/// The statistics as rows for a store.
 struct LearnedRows {
   std::vector<CellRow> cells;
   std::vector<RecordRow> records;
@@ -183,7 +183,7 @@ class Learned {
   /// std::invalid_argument, before it does anything, if a number is not finite, a vector's row or a
   /// verdict is out of its range, or the size of `vectors` is no multiple of dim.
   ///
-  /// observations: empty, or one for each delta, where those with a verdict are written.
+  /// observations: empty, or one for each delta; those for deltas with a verdict are written.
   Learned fold(std::span<const Delta> deltas, std::span<const float> vectors,
                std::span<Observation> observations = {}) const;
 
@@ -223,7 +223,7 @@ class Learned {
   void nearest_vectors(std::span<const std::int8_t> codes, float step,
                        const VectorVisitor& visit) const;
 
-  /// The rows of this value that are not, bit by bit, in `since`; records that only `since` has are
+  /// The rows of this value that differ in any bit from `since`. Records that only `since` has are
   /// left out. Of a value that was folded from `since`, these are the rows that the fold changed,
   /// in O(records changed and their cells).
   LearnedRows rows(const Learned& since) const;

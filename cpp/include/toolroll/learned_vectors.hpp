@@ -1,4 +1,4 @@
-/// Combines the learned vectors with those of a catalog, for one search.
+/// Combines the learned vectors with a catalog's vectors, for one search.
 ///
 /// If the subject of a row has a learned vector v, the row's similarity to a query q is
 /// (1 - w) * cosine(q, row) + w * cosine(q, v). The search also nominates the rows whose learned
@@ -17,11 +17,12 @@
 
 namespace toolroll {
 
-/// What a search reads of the outcomes. `learned` and `keys` come together, or both are nullptr.
+/// The part of the outcomes that a search reads. `learned` and `keys` come together, or both are
+/// nullptr.
 struct LearnedInput {
   const Learned* learned = nullptr;
   const ToolKeys* keys = nullptr;
-  double now = 0.0;           // UTC seconds; the age of what was learnt counts from here
+  double now = 0.0;           // UTC seconds; the age of the statistics counts from here
   std::size_t first_row = 0;  // the row of the keys that is row 0 of the retriever
 };
 

@@ -11,10 +11,9 @@ namespace toolroll {
 /// A file mapped for reading. Pages are read when they are first touched, and the system may drop
 /// them again; a forked process and any other process that maps the file use the same pages.
 ///
-/// The mapping is of the file that the path named when it was opened. A file that takes its place
-/// by a rename changes nothing here. Writing into the mapped file itself, or cutting it, is not
-/// allowed: what was checked could change, and reading behind the new end ends the process
-/// (SIGBUS).
+/// The mapping keeps the file that was opened, even if a rename puts another file in its place.
+/// Writing into the mapped file or truncating it is not allowed: checked content could change, and
+/// reading behind the new end kills the process (SIGBUS).
 class MappedFile {
  public:
   /// The bytes of a regular file, valid while a copy of the pointer lives.

@@ -1,4 +1,4 @@
-/// Marks of a text: what its punctuation shows without a word for it, such as "costs.xlsx" or
+/// Marks of a text: things that its punctuation shows without a word, such as "costs.xlsx" or
 /// "PAY-310".
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace toolroll {
 
-/// Letters, digits and words are those of ASCII; any other character separates words. "Alone" means
+/// Letters, digits and words are ASCII; any other character separates words. "Alone" means
 /// that no word character is next to it.
 enum class MarkKind : std::uint8_t {
   kEnding,        // of a file: a dot behind neither a space nor a dot, and 2 to 8 letters or digits
@@ -50,8 +50,8 @@ struct Mark {
 inline constexpr std::size_t kMostEndings = 16;
 
 /// The first mark of each kind, and the first kMostEndings endings of files, in their order. The
-/// range of an ending is the dot and what follows; of other marks it is the character that shows
-/// them. Any bytes will do.
+/// range of an ending is the dot and the ending; of other marks it is the character that shows
+/// them. Any bytes are accepted.
 ///
 /// One pass. Each character is looked up in a table, and at few of them the bytes around it are
 /// compared, at most 64 on either side. So O(n) for every text.

@@ -15,10 +15,10 @@
 
 namespace toolroll {
 
-/// A text to find tools for, with all that a search reads of it.
+/// A text to find tools for, with everything that a search reads.
 struct Passage {
   std::string text;
-  std::vector<float> vector;  // of unit length, or zeros if nothing is known of it; empty: none
+  std::vector<float> vector;  // of unit length, zeros if the text is unknown, or empty
   double trust = 1;           // in [0, 1]: weight of the vector; lower for a language that the
                               // embedder does not know
   double weight = 1;          // > 0: of this text beside the message
@@ -28,9 +28,9 @@ struct Passage {
 struct Reading {
   std::string text;              // the message
   Passage query;                 // the same with its spelling corrected
-  std::vector<Passage> clauses;  // pieces of the query that may each ask for something; never one
+  std::vector<Passage> clauses;  // pieces that may each ask for something; never just one
   std::vector<Passage> earlier;  // the user's last turns, then the assistant's
-  std::int64_t embed_ns = 0;     // how long the vectors took
+  std::int64_t embed_ns = 0;     // the time to embed
 };
 
 /// A turn before the message.
@@ -91,7 +91,7 @@ class MessageReader {
   bool has_clauses_;
 };
 
-/// Sets the vectors of all passages to those of the built-in table.
+/// Sets the vectors of all passages by the built-in table.
 void embed(const MultilingualTable& table, Reading& reading);
 
 }  // namespace toolroll

@@ -1,4 +1,4 @@
-/// What the bytes of a text say about its cost in tokens and about markup in it.
+/// Estimates from a text's bytes: its cost in tokens, and whether it has markup.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ ByteCounts count_bytes(std::string_view text);
 
 /// Whether a text certainly has no markup, no address and no encoded data: none of < & ` and line
 /// feeds, none of the pairs ]( // a: ** __ ~~ and "# ", and no kLongestWord bytes in a row without
-/// a space. False says nothing. O(n).
+/// a space. False proves nothing. O(n).
 inline constexpr std::size_t kLongestWord = 60;
 bool is_plain(std::string_view text);
 

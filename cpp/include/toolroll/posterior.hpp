@@ -1,9 +1,9 @@
 /// Posteriors over a hierarchy of contexts, in closed form when they are read.
 ///
-/// The naive forms use a tool's counts everywhere, or those of one page alone. The first learns
+/// The naive forms use a tool's counts everywhere, or on one page only. The first learns
 /// nothing about the page; the second starts from nothing on each page. Here the posterior of each
 /// level is the prior of the next: it passes on its mean, with a strength that is limited by its
-/// own uncertainty and by the spread of its children. A parent's counts include those of its child,
+/// own uncertainty and by the spread of its children. A parent's counts include the child's counts,
 /// so the child's are subtracted first: the same call must not count twice.
 ///
 /// Source: the shrinkage of empirical Bayes (Morris, JASA 1983) on the conjugate pairs

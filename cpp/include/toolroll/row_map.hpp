@@ -13,7 +13,7 @@ namespace toolroll {
 class RowMap {
  public:
   RowMap() : RowMap(0) {}
-  /// most: how many rows will be added, at the most.
+  /// most: the greatest number of rows that will be added.
   explicit RowMap(std::size_t most)
       : slots_(std::bit_ceil(2 * most + 2), Slot{kFree, 0}),
         shift_(static_cast<unsigned>(64 - std::countr_zero(slots_.size()))) {}

@@ -7,7 +7,7 @@
 /// (24 bytes, zero padded), place u64 and size u64 of each section.
 ///
 /// Opening reads the header, the table and the zeros. A section's checksum is verified when the
-/// section is read. So a file costs what is used of it.
+/// section is read. So the unused sections of a file cost nothing.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace toolroll {
 
 inline constexpr std::size_t kSectionAlignment = 4096;  ///< a page: sections share none
 
-/// Writes a file of sections, one after the other. Until finish(), the file is none.
+/// Writes a file of sections, one after the other. Only finish() makes the file valid.
 class SectionWriter {
  public:
   /// kind: at most 8 characters. Throws std::runtime_error if the file cannot be written.

@@ -1,4 +1,4 @@
-/// The soft half of a turn in one call: what fits the message, what outcomes taught, what may be
+/// The soft stages of a turn in one call: retrieval, learning from outcomes, and limits of what is
 /// sent.
 ///
 /// This is the definition of the stages. tests/oracle has each of them once more, slowly and in
@@ -25,7 +25,7 @@
 
 namespace toolroll {
 
-/// How sure a score makes it that some tool serves a message (catalog/calibration.py).
+/// The confidence that some tool serves a message, from its score (catalog/calibration.py).
 class Calibration {
  public:
   Calibration() = default;
@@ -57,17 +57,17 @@ struct RetrievalStage {
   double least_confidence = 0.0;  ///< below it nothing matches
   bool keeps_unmatched = true;    ///< whether the nearest rows stay where nothing matches
   bool learns = false;            ///< whether outcomes count
-  bool is_damped = false;         ///< whether the trail says what damping took
+  bool is_damped = false;         ///< whether the trail has the deductions
 };
 
-/// What a keyword or pattern in the message does to its toolkits; see `routes` of a profile.
+/// The effect of a keyword or pattern on its toolkits; see `routes` of a profile.
 enum class RouteMode : std::uint8_t { kFavour, kNarrow, kFill, kIgnore };
 
 /// The stage Routes.
 struct RoutesStage {
   RouteMode mode = RouteMode::kFavour;
-  float weight = 0.0F;                              ///< what a favoured row gains
-  std::optional<std::vector<std::int32_t>> no_hit;  ///< rows that count as hit when none is
+  float weight = 0.0F;                              ///< the gain of a favoured row
+  std::optional<std::vector<std::int32_t>> no_hit;  ///< rows that count as hit if none is
   bool scores = false;                              ///< with kNarrow, a row's score is its hit's
 };
 
@@ -104,15 +104,15 @@ struct ListStage {
   std::size_t sticky_tools = 0;
   bool counts_added = false;  ///< sticky_tools counts only rows that the turn does not select
   double newcomers = 0.0;
-  double growth = 0.0;  ///< 0: each turn sends what it selects
+  double growth = 0.0;  ///< 0: each turn sends its selection
 };
 
 /// The stages in their order; an absent one changes nothing. Routes that fill stand behind the
 /// stages that reorder.
 struct SoftStages {
   std::optional<RoutesStage> routes;
-  double services = 0.0;  ///< what rows gain whose service the message names
-  double marks = 0.0;     ///< what rows gain that deal with a mark of the message
+  double services = 0.0;  ///< the gain of rows whose service the message names
+  double marks = 0.0;     ///< the gain of rows that deal with a mark of the message
   bool damps_marks = false;
   std::optional<RetrievalStage> retrieval;
   std::optional<RetrievalStage> by_words;
@@ -135,7 +135,7 @@ struct MarkedRows {
   bool is_service;
 };
 
-/// The rows of a toolkit that was hit or called before, and what they gain.
+/// The rows of a toolkit that was hit or called before, and their gain.
 struct ToolkitRows {
   std::span<const std::int32_t> rows;  // ascending, each once
   double weight;
@@ -151,8 +151,8 @@ struct ConversationRows {
   std::int64_t turn = 0;
 };
 
-/// Scores that the caller gives to rows in place of theirs: one for each row, finite; nullopt
-/// leaves them as they are. Rows come best first.
+/// Replaces scores: returns a finite one for each row, or nullopt to keep them. Rows come best
+/// first.
 using Rerank = std::function<std::optional<std::vector<float>>(std::span<const std::int32_t> rows,
                                                                std::span<const float> scores)>;
 
@@ -237,31 +237,31 @@ enum class Found : std::uint8_t {
 
 const char* name(Found found);
 
-/// One step of the trail: what is in play after it.
+/// One step of the trail: the rows in play after it.
 struct Step {
   static constexpr std::int32_t kColumns = -1;
 
   Verb verb;
   Reason reason;
   Found found;
-  std::int32_t set;     // in play: 0 what is allowed, n Picked::pools[n - 1]; the rows below have
+  std::int32_t set;     // in play: 0 the allowed rows, n Picked::pools[n - 1]; the rows below have
                         // evidence. kColumns: the rows below are in play
   std::uint32_t begin;  // of its rows and scores in Picked::rows and Picked::scores
   std::uint32_t end;
 };
 
-/// What retrieval found, before outcomes had a say.
+/// The result of retrieval, before outcomes change it.
 struct FoundTools {
   Retrieved columns;
-  std::vector<float> damped;  // what damping took from each score
+  std::vector<float> damped;  // deduction of damping from each score
   double confidence = 0.0;
   bool has_match = false;
 };
 
-/// What each row's place was drawn from. The stage Thompson fills rows and scores alone.
+/// The numbers behind each row's place. The stage Thompson fills only rows and scores.
 struct Reranked {
   std::vector<std::int32_t> rows;
-  std::vector<float> learnt;  // what outcomes added to the scores
+  std::vector<float> learnt;  // addition of outcomes to the scores
   std::vector<float> scores;
   std::vector<float> mean;
   std::vector<float> spread;
@@ -271,7 +271,7 @@ struct Reranked {
   std::size_t places = 0;
 };
 
-/// A selection, and how it came about, in columns.
+/// A selection and its trail, in columns.
 struct Picked {
   std::vector<Step> steps;
   std::vector<std::int32_t> rows;  // of all steps, one behind the other

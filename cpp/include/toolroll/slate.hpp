@@ -26,7 +26,7 @@ struct Weights {
   double lift;
   double exploration_scale;  ///< factor of a draw's deviation; 0: no randomness
   double sd_max;             ///< limit of the deviation, in nats, before that factor
-  /// Limits of what outcomes add to a score or take from it, in nats. An addition is scaled by the
+  /// Limits of the outcomes' change of a score, in nats. An addition is scaled by the
   /// tool's score over the best score.
   double most_up;
   double most_down;
@@ -35,7 +35,7 @@ struct Weights {
   double explore;  ///< probability that the last place goes to the tool with the widest posterior
 };
 
-/// What decided a candidate's place.
+/// The reason for a candidate's place.
 enum class Placement : std::uint8_t {
   kRanked = 0,  ///< its score; it is in the slate or behind it
   kHidden = 1,  ///< its breaker is open, and this selection does not probe it
@@ -88,7 +88,7 @@ struct Ranked {
 /// because models prefer the tools that they read first.
 ///
 /// A tool's draw is a function of (seed, arm, its posteriors) alone. Without outcomes the order is
-/// that of retrieval. Returns the number of shown tools. O(m log m); allocates only scratch memory
+/// retrieval's. Returns the number of shown tools. O(m log m); allocates only scratch memory
 /// that the thread keeps.
 ///
 /// Throws std::invalid_argument, before anything is written, if columns differ in length, a row is
@@ -100,7 +100,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
 /// Throws std::invalid_argument unless every weight is in its range.
 void check(const Weights& weights);
 
-/// Purposes of blocks of a stream (stream.hpp). That of thompson.hpp is 0.
+/// Purposes of blocks of a stream (stream.hpp). The purpose of thompson.hpp is 0.
 inline constexpr std::uint64_t kSlatePurpose = 2;
 inline constexpr std::uint64_t kExplorePurpose = 3;
 

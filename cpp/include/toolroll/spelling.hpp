@@ -34,7 +34,7 @@ class Lexicon {
   static constexpr std::size_t kShortest = 3;  // letters of a word that is kept
   static constexpr std::size_t kLongest = 24;
 
-  /// A hash of a word from which those of its neighbours follow: the word as a number in base
+  /// A hash of a word from which its neighbours' hashes follow: the word as a number in base
   /// kBase.
   static constexpr std::uint64_t kBase = 0xD6E8FEB86659FD93U;
 
@@ -111,7 +111,7 @@ class Lexicon {
 ///
 /// A word counts as misspelt if neither lexicon knows it and a known word of at least kShortest
 /// letters is one edit away: a wrong, missing or additional letter, or two neighbours swapped.
-/// Words of the catalog are preferred to those of the general vocabulary; then the word of greater
+/// Words of the catalog are preferred to words of the general vocabulary; then the word of greater
 /// weight, where a missing letter, swapped letters and the same first letter multiply the weight by
 /// kLikely each; then the first in the alphabet. A misspelling that is itself a word ("form" for
 /// "from") is not found.
@@ -144,7 +144,7 @@ class Speller {
     std::string word;  // in lower case, without accents
   };
 
-  /// gate: which messages are not English; nullptr to correct those of any language. own:
+  /// gate: which messages are not English; nullptr to correct any language. own:
   /// additional words of an organisation's own tools, or nullptr. The weights of a word that both
   /// have are added. Throws std::invalid_argument if `catalog` or `general` is nullptr.
   Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,

@@ -32,7 +32,7 @@ Analysis analysis_of(std::string_view name);
 /// memory.
 class Terms {
  public:
-  /// Replaces the terms by those of this text. Any bytes are accepted; ill-formed UTF-8 separates
+  /// Replaces the terms by this text's terms. Any bytes are accepted; ill-formed UTF-8 separates
   /// terms. O(n). Throws std::invalid_argument if the text has 1 GiB or more.
   void read(std::string_view text, Analysis analysis);
 

@@ -19,7 +19,7 @@ class ToolKeys {
   ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> intent,
            std::vector<std::uint64_t> group);
 
-  /// The rows of a shared catalog, followed by those of an organisation's own. Neither is copied.
+  /// The rows of a shared catalog, then the rows of an organisation's own. Neither is copied.
   /// Throws std::invalid_argument if one is missing or stacked itself.
   static ToolKeys stacked(std::shared_ptr<const ToolKeys> shared,
                           std::shared_ptr<const ToolKeys> own);

@@ -1,7 +1,7 @@
 /// The Unicode functions of text analysis: decoding, character properties, and caseless text with
 /// a mapping to its source.
 ///
-/// All follow the Unicode version stated in unicode_tables.inc, not that of the interpreter or the
+/// All follow the Unicode version in unicode_tables.inc, not the version of the interpreter or the
 /// system. Any bytes are accepted: each maximal ill-formed part decodes to U+FFFD, as with Python's
 /// errors="replace". Pure functions, safe from every thread.
 #pragma once
@@ -78,7 +78,7 @@ enum Property : std::uint32_t {
   kPunctuation = 16,
   kControl = 32,
   kMark = 64,
-  kExtends = 128,  // may join what stands before it when the text is composed
+  kExtends = 128,  // may join the character before it when the text is composed
   kFolds = 256,    // is not its own folded form
 };
 

@@ -46,7 +46,7 @@ class Unigram {
  private:
   struct Edge {
     std::uint64_t key;    // the node above, and the character
-    std::uint32_t child;  // 0: free; the root is nobody's child
+    std::uint32_t child;  // 0: free; the root is no child
   };
   struct Run {
     std::array<char32_t, kLongestRun> characters;

@@ -47,8 +47,8 @@ def tool_selection(
     A conversation is the agent's session (`agent.create_session()`). Without one, each run stands alone.
 
     Args:
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        context: who asks.
+        roll: applies rules, learns and keeps conversations; None for one in memory.
+        context: the caller.
         options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(
@@ -64,7 +64,7 @@ def tool_selection(
 
 
 class RunMiddleware(AgentMiddleware):  # type: ignore[misc]
-    """Says which run a turn belongs to, and closes the turn with it."""
+    """Assigns each turn to a run, and closes the turn when the run ends."""
 
     def __init__(self, selector: ToolSelector, run: _Run) -> None:
         """selector, run: shared with the other middlewares."""
@@ -114,7 +114,7 @@ class ToolSelection(ChatMiddleware):  # type: ignore[misc]
 
 
 class CallReports(FunctionMiddleware):  # type: ignore[misc]
-    """Answers calls of tools that were not sent, and reports what came of the others."""
+    """Answers calls of tools that were not sent, and reports the outcomes of all other calls."""
 
     def __init__(self, selector: ToolSelector, run: _Run) -> None:
         """selector, run: shared with the other middlewares."""
@@ -141,7 +141,7 @@ class CallReports(FunctionMiddleware):  # type: ignore[misc]
 
 
 def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
-    """The framework's messages in the form that a selection reads."""
+    """The framework's messages, as selection reads them."""
     read = []
     for message in messages:
         calls = [MadeCall(one.call_id, one.name) for one in message.contents if one.type == "function_call"]

@@ -42,7 +42,7 @@ class AgentTurn:
         options: SelectorOptions,
         reporter: Reporter | None = None,
     ) -> None:
-        """Made by `ToolSelector`.
+        """`ToolSelector` creates turns.
 
         reporter: reports its outcomes; None for the context's user. An agent without a user reports as an
             unnamed caller, since its model decides what is called.
@@ -62,7 +62,7 @@ class AgentTurn:
         self._tools: tuple[Selection, ListedTools, tuple[Any, ...]] | None = None
 
     def over(self, roll: Toolroll) -> None:
-        """Sets the roll that selects from its list. For `ToolSelector`."""
+        """Sets the roll over this turn's list of tools. For `ToolSelector`."""
         self.roll = roll
         for listed in (self.listed, self.listed.first):
             if not listed.is_read:
@@ -70,7 +70,7 @@ class AgentTurn:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of its list and its catalog, by estimate. For `ToolSelector`."""
+        """Estimated bytes of the list and its catalog. For `ToolSelector`."""
         tool_list = None if self.selection is None else self.selection.turn.tool_list
         return 0 if tool_list is None else tool_list.memory_bytes
 
@@ -78,7 +78,7 @@ class AgentTurn:
     def tools(self) -> tuple[Any, ...]:
         """The framework's own objects to send to the model.
 
-        Hosted tools and objects of no known kind come first, since they are always sent. The selected tools
+        Hosted tools and objects of an unknown kind are always sent, and come first. The selected tools
         follow, best first; in a conversation they keep their places, for the provider's cache.
         """
         selection, made = self.shown, self._tools
@@ -100,7 +100,7 @@ class AgentTurn:
 
     @property
     def shown(self) -> Selection:
-        """The selection of the turn, with the tools that its conversation has loaded since."""
+        """The turn's selection, with tools that the conversation has loaded since."""
         if self.session is not None and self.session.is_open:
             return self.session.selection
         if self.selection is None:
@@ -123,8 +123,7 @@ class AgentTurn:
     def refusal(self, name: str, *, unknown: bool = False) -> str | None:
         """None if the call of this tool may run; otherwise the text to answer it with.
 
-        unknown: whether a name that no tool of the list has is refused, too. Otherwise the framework answers
-            it.
+        unknown: whether to refuse unknown names, too. Otherwise the framework answers them.
         """
         if not self._is_checked(name, unknown):
             return None
@@ -140,7 +139,7 @@ class AgentTurn:
         return None
 
     async def arefusal(self, name: str, *, unknown: bool = False) -> str | None:
-        """`refusal` for an event loop: it also sees the newest offers of other processes."""
+        """`refusal` for an event loop. It also sees the latest offers of other processes."""
         if self.session is None or not self.session.is_open or not self._is_checked(name, unknown):
             return self.refusal(name, unknown=unknown)
         try:
@@ -150,7 +149,7 @@ class AgentTurn:
         return None
 
     def begin(self, call: str) -> None:
-        """Notes the start of a call, for frameworks with a hook for each end of it. call: its id."""
+        """Notes the start of a call, for frameworks with separate hooks for start and end. call: its id."""
         if len(self._started) < _MOST_STARTED:  # calls that never end must not fill the memory
             self._started[call] = time.perf_counter()
 
@@ -164,8 +163,8 @@ class AgentTurn:
 
         duration_ms: how long it took, if that was measured.
 
-        Returns whether it counts: a tool that was not offered counts for nothing. A store that is away is
-        logged, and stops no agent.
+        Returns whether the report counts; it does not if the tool was not offered. An unreachable store is
+        logged and does not stop the agent.
         """
         if not self._counts(name):
             return False
@@ -194,15 +193,16 @@ class AgentTurn:
         return True
 
     def is_suspended(self, error: BaseException) -> bool:
-        """Whether the exception suspends the call: then there is nothing to report yet."""
+        """Whether the exception only suspends the call, so that it has no outcome yet."""
         return isinstance(error, self._options.suspending)
 
     @contextmanager
     def call(self, name: str) -> Iterator[CallOutcome]:
         """Reports the outcome and the duration of the call that runs inside; `worked` may be set there.
 
-        An exception is a failure, unless `worked` was set to None before, and goes on its way. A call that is
-        cancelled is unknown. If the framework suspends the call by an exception, nothing is reported.
+        An exception counts as a failure, unless `worked` was set to None before, and is raised again. A
+        cancelled call has an unknown outcome. If the framework suspends the call by an exception, nothing is
+        reported.
         """
         outcome, began = CallOutcome(), time.perf_counter()
         try:
@@ -219,10 +219,10 @@ class AgentTurn:
         return _AsyncCall(self, name)
 
     def report_results(self, messages: Sequence[Any]) -> tuple[str, ...]:
-        """Reports the results that these messages hold for calls of this turn, each once.
+        """Reports the results of this turn's calls that these messages contain, each once.
 
-        For programs and proxies that see messages and no calls. A result says whether it failed by its flag
-        (`is_error`, `status`), or else its text does (`adapters.messages.failed_by_text`).
+        For programs and proxies that see messages and no calls. A failure shows in the result's flag
+        (`is_error`, `status`); without a flag, in its text (`adapters.messages.failed_by_text`).
 
         Returns the names of the tools that were reported.
         """
@@ -235,7 +235,7 @@ class AgentTurn:
         return tuple([name for name, worked in outcomes if await self.areport(name, worked)])
 
     def end(self) -> None:
-        """Closes the turn, so that the tools without a call are known. A second call does nothing.
+        """Closes the turn: tools without a call now count as not called. A second `end` does nothing.
 
         An open turn is closed ten minutes after its first report. A closed turn releases its objects, so
         `tools` may return equal objects of an earlier list.
@@ -267,7 +267,7 @@ class AgentTurn:
             _log.warning("adapter: the end of a turn was not recorded: %s", error)
 
     def _is_checked(self, name: str, unknown: bool) -> bool:
-        """Whether offers and policy decide on this name; not for tools that are always sent."""
+        """Whether offers and policy decide about this name. They do not for tools that are always sent."""
         return name in self.listed.names or (unknown and (not name or name not in self.listed.content))
 
     def _counts(self, name: str) -> bool:

@@ -30,10 +30,10 @@ _NO_FAILURE = (AgentRunException, RunCancelledException)
 
 
 class SelectingAgent(Agent):  # type: ignore[misc]
-    """Sends the tools that a message needs, and reports what came of their calls.
+    """Sends the tools that a message needs, and reports the outcomes of their calls.
 
-    A tool that is not sent is unknown to the run, so Agno answers its call and does not run it. The
-    conversation is Agno's session, for each agent by itself.
+    The run does not know tools that were not sent, so Agno answers their calls and does not run them. Each
+    agent has its own conversation in an Agno session.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         """Reads the tools with the first message.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include` and Agno's own.
-            always_include: names of tools that every run has. A name that no tool has is passed over.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            max_tools: how many tools are sent at most, beside `always_include` and Agno's own.
+            always_include: names of tools that every run has. Unknown names are ignored.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            selection_context: who asks; None takes the user of the run.
+            selection_context: the caller; None takes the user of the run.
             options: of `Agent`.
         """
         self._selection_context = checked_context(selection_context, "selection_context")
@@ -160,7 +160,7 @@ async def _areport(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
 
 
 def _worked_after(error: BaseException) -> bool | None:
-    """A tool that asks for another attempt, ends the run, or whose run is cancelled, has not failed."""
+    """Not a failure: the tool asks for another attempt or ends the run, or the run is cancelled."""
     return False if isinstance(error, Exception) and not isinstance(error, _NO_FAILURE) else None
 
 
@@ -176,7 +176,7 @@ def _with(hooks: list[Any] | None, hook: Callable[..., Any]) -> list[Any]:
 
 
 def _divided(given: Iterable[Any], *, is_async: bool) -> tuple[list[Any], list[Any]]:
-    """The tools to select from, with the tools of each toolkit; and Agno's own, which are always sent."""
+    """The tools to select from, with the tools of toolkits; and Agno's own tools, always sent."""
     tools: list[Any] = []
     for one in given:
         if isinstance(one, Toolkit):
@@ -204,7 +204,7 @@ def _module(tool: Any) -> str:
 
 
 def _messages(run_response: Any, session: Any) -> list[Any]:
-    """Messages of the run before, and the user's new ones."""
+    """The user's new messages, and all messages of earlier runs."""
     runs = [run for run in session.runs or () if run.run_id != run_response.run_id]
     before = list(runs[-1].messages or ()) if runs else []
     said = run_response.input.input_content

@@ -1,4 +1,4 @@
-"""Arguments that the adapters have in common: which tools, who asks, which conversation."""
+"""Arguments that all adapters share: tools, caller and conversation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ContextReader = Callable[..., "Context | None"]
 
 
 class SelectionOptions(TypedDict, total=False):
-    """How many tools each turn has, and which ones in any case: arguments of `ToolSelector`.
+    """The number of tools in each turn, and tools that every turn has: arguments of `ToolSelector`.
 
     Attributes:
-        max_tools: how many tools are sent at the most, beside `always_include`, hosted tools, and tools that
+        max_tools: how many tools are sent at most, beside `always_include`, hosted tools, and tools that
             the framework itself adds. Left out, or None: no limit.
-        always_include: names of tools that every turn has. A name that no tool has is passed over.
+        always_include: names of tools that every turn has. Unknown names are ignored.
         k: how many tools retrieval finds, as in `Toolroll.select`.
     """
 
@@ -34,7 +34,7 @@ def checked_context(context: object, argument: str = "context") -> Context | Non
     argument: its name, for the error.
 
     Raises:
-        InvalidInput: it is something else, so that rules for a user would not apply.
+        InvalidInput: it has another type, so rules for a user would not apply.
     """
     if context is not None and not isinstance(context, Context):
         raise InvalidInput(f"{argument}: is {quoted(context)}, must be toolroll.Context or None")
@@ -44,13 +44,14 @@ def checked_context(context: object, argument: str = "context") -> Context | Non
 def context_reader(
     context: Context | ContextOf | None, called_with: str, *, argument: str = "context"
 ) -> ContextReader:
-    """A function that returns who asks. Adapters take a `Context`, a function that makes one, or None.
+    """A function that returns the caller. Adapters take a `Context`, a function that makes one, or None.
 
-    called_with: what the function is called with, in words. argument: its name, for the error.
+    called_with: the function's argument, in words. argument: the name of `context` in the adapter, for the
+        error.
 
     Raises:
-        InvalidInput: `context` is something else. The returned function raises it if the caller's function
-            returns no context: a forgotten `return` must not select for anybody.
+        InvalidInput: `context` has another type. The returned function raises it if the caller's function
+            returns no context, so that a forgotten `return` does not select for an anonymous caller.
     """
     if context is None or isinstance(context, Context):
         return lambda *_: context

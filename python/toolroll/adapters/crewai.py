@@ -35,14 +35,14 @@ def _no_turn() -> ContextVar[AgentTurn | None]:
 
 
 class SelectingAgent(Agent):  # type: ignore[misc]
-    """Sends the tools that a task needs, answers calls of others, and reports what came of the calls.
+    """Sends the tools that a task needs, answers calls of others, and reports the outcomes of the calls.
 
     Attributes:
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        max_tools: how many tools are sent at the most, beside `always_include` and CrewAI's own.
-        always_include: names of tools that every task has. A name that no tool has is passed over.
+        roll: applies rules, learns and keeps conversations; None for one in memory.
+        max_tools: how many tools are sent at most, beside `always_include` and CrewAI's own.
+        always_include: names of tools that every task has. Unknown names are ignored.
         k: how many tools retrieval finds, as in `Toolroll.select`.
-        selection_context: who asks.
+        selection_context: the caller.
         conversation: its name, so that the list of tools stays stable from task to task. None: each task
             stands alone.
     """
@@ -60,7 +60,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
     _preparing: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def create_agent_executor(self, tools: Any = None, task: Any = None) -> None:
-        """What runs a task, with the selected tools."""
+        """Creates the executor of a task, with the selected tools."""
         agent: Any = self
         given = list(agent.tools or () if tools is None else tools)
         if task is not None:
@@ -82,7 +82,7 @@ class SelectingAgent(Agent):  # type: ignore[misc]
         return result
 
     def _prepare_kickoff(self, messages: Any, *arguments: Any, **options: Any) -> Any:
-        """What runs the agent by itself. CrewAI adds tools of `mcps` and `apps` inside: all are sent."""
+        """Creates a `kickoff`'s executor. CrewAI adds tools of `mcps` and `apps` inside: all are sent."""
         agent: Any = self
         said = [messages] if isinstance(messages, str) else messages
         with self._preparing:  # CrewAI reads the agent's tools
@@ -131,7 +131,7 @@ def _check(call: Any) -> bool | None:
 
 
 def _key(call: Any) -> str:
-    """Tells calls apart that run at once: CrewAI gives them no ids, and runs each in a thread."""
+    """Distinguishes calls that run at once: CrewAI gives them no ids, and runs each in a thread."""
     return f"{call.tool_name} {threading.get_ident()}"
 
 

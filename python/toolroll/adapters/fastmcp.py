@@ -34,8 +34,8 @@ _is_proxied: ContextVar[bool] = ContextVar("toolroll_is_proxied", default=False)
 class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
     """FastMCP's search transform over a `Toolroll`.
 
-    Calls reach a tool through `call_tool` only: a client that calls a hidden tool by its name is told that
-    there is none, where FastMCP's own transforms run it.
+    Hidden tools run through `call_tool` only. A client that calls one by its name learns that there is no
+    such tool; FastMCP's own transforms would run it.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class ToolSearchTransform(BaseSearchTransform):  # type: ignore[misc]
         """Reads the server's tools with the first search.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
             max_results: how many tools a search finds, at most 20.
             always_visible: names of tools that clients always see.
-            context: who asks, made of FastMCP's context; None for anyone.
+            context: makes the caller from FastMCP's context; None for an anonymous caller.
             options: of FastMCP's `BaseSearchTransform`.
         """
         check_number(max_results, "max_results", 1, MOST_FOUND)

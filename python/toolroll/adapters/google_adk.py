@@ -5,7 +5,7 @@
 
     runner = InMemoryRunner(agent=agent, plugins=[ToolSelectionPlugin(max_tools=12)])
 
-It is for all agents of the runner: each has a turn of its own. Tools that ADK itself adds, to hand a task to
+It serves all agents of the runner, each with a turn of its own. Tools that ADK itself adds, to hand a task to
 another agent, are always sent.
 """
 
@@ -28,14 +28,14 @@ from toolroll.roll import Toolroll
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_OF_ANOTHER_AGENT = "For context:"  # how ADK tells an agent, in the user's name, what another has said
+_OF_ANOTHER_AGENT = "For context:"  # ADK's mark, in the user's name, of another agent's words
 _RETRIES = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"  # an exception, as ADK's own plugin answers it
 _BAD_ARGUMENTS = "mandatory input parameters are not present"
 _OWN = ("transfer_to_agent", "set_model_response", "load_memory", "load_artifacts")  # of ADK itself
 
 
 class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
-    """Sends the tools that a message needs, answers calls of others, and reports what came of the calls.
+    """Sends the tools that a message needs, answers calls of others, and reports the outcomes of the calls.
 
     The conversation is ADK's session, for each agent by itself.
     """
@@ -51,8 +51,8 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         """Reads the tools with the first message.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            context: who asks; None takes the user of ADK's session.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            context: the caller; None takes the user of ADK's session.
             name: of the plugin.
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
@@ -63,7 +63,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         self.selector = ToolSelector(roll, read_tool=_describe, read_messages=read_messages, **options)
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
-        """Leaves the selected declarations in the request."""
+        """Removes the declarations of unselected tools from the request."""
         groups = [one for one in llm_request.config.tools or () if one.function_declarations]
         declarations = [declaration for one in groups for declaration in one.function_declarations]
         if not declarations:
@@ -117,7 +117,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         await turn.areport(tool.name, False if isinstance(error, Exception) else None, took)
 
     async def after_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
-        """The agent is through with the message, and the turn with it, unless a call waits for a person."""
+        """Closes the turn, unless a call waits for a person."""
         if (turn := self._turn(callback_context)) is not None and turn not in self._waiting:
             await turn.aend()
 
@@ -125,7 +125,7 @@ class ToolSelectionPlugin(BasePlugin):  # type: ignore[misc]
         return self.selector.find(conversation=_conversation(context), context=self._context_of(context))
 
     async def _turn_of_call(self, tool: Any, context: Any) -> AgentTurn:
-        """The turn that the call belongs to, which another process may have begun before an approval."""
+        """The turn that the call belongs to. Another process may have begun it before an approval."""
         turn = self._turn(context)
         if turn is not None:
             return turn
@@ -165,7 +165,7 @@ def _waits(tool: Any, context: Any, result: Any) -> bool:
 
 
 def _worked(result: Any) -> bool | None:
-    """What a result says of the tool: arguments that do not fit are no fault of it."""
+    """Whether the tool worked, by its result; None if only the arguments were wrong."""
     if not isinstance(result, dict):
         return not failed_by_text(result)
     if result.get("response_type") == _RETRIES:

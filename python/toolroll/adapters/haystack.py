@@ -37,11 +37,11 @@ _REJECTED = "was rejected by the user"  # how Haystack answers a call that a per
 def selection_hooks(
     roll: Toolroll | None = None, *, context: Context | None = None, **options: Unpack[SelectionOptions]
 ) -> dict[str, list[SelectionHook]]:
-    """Hooks by the points at which they run; join lists where you have hooks of your own.
+    """Hooks by the points at which they run; join the lists if you have your own hooks.
 
     Args:
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        context: who asks.
+        roll: applies rules, learns and keeps conversations; None for one in memory.
+        context: the caller.
         options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(
@@ -63,7 +63,7 @@ class SelectionHook:
     """One of the hooks of `selection_hooks`."""
 
     def __init__(self, selector: ToolSelector, act: _Act, aact: _AsyncAct, point: str) -> None:
-        """act, aact: what happens at this point of a run."""
+        """act, aact: run at this point of a run."""
         self.allowed_hook_points = (point,)
         self._selector, self._act, self._aact = selector, act, aact
 
@@ -76,12 +76,12 @@ class SelectionHook:
         await self._aact(self._selector, state)
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuses: a `Toolroll` has threads and cannot be written down."""
+        """Always fails: a `Toolroll` has threads and cannot be serialised."""
         raise InvalidInput("haystack: a pipeline with selection hooks cannot be serialised; add them in code")
 
 
 def read_messages(messages: Sequence[ChatMessage]) -> list[ReadMessage]:
-    """Haystack's messages in the form that a selection reads."""
+    """Haystack's messages, as selection reads them."""
     read = []
     for message in messages:
         calls = [MadeCall(call.id or "", call.tool_name) for call in message.tool_calls]
@@ -95,7 +95,7 @@ def read_messages(messages: Sequence[ChatMessage]) -> list[ReadMessage]:
 
 
 def _worked(result: Any) -> bool | None:
-    """Whether the tool did what was asked; None if a person has rejected the call."""
+    """Whether the tool worked; None if a person has rejected the call."""
     if result.error and _REJECTED in str(result.result):
         return None
     return not result.error

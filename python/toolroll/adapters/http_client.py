@@ -36,12 +36,12 @@ def toolroll_client(
     library: ModuleType | None = None,
     **options: Any,
 ) -> Any:
-    """An `httpx2.Client` or `httpx.Client` whose requests to a provider carry the tools that matter.
+    """An `httpx2.Client` or `httpx.Client` that sends only the selected tools to a provider.
 
     Args:
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory. A
+        roll: applies rules, learns and keeps conversations; None for one in memory. A
             `RequestSelector` has more options.
-        max_tools: how many tools are sent at the most, beside hosted ones.
+        max_tools: how many tools are sent at most, beside hosted ones.
         library: the module `httpx` or `httpx2`, as the provider's library needs it; None takes `httpx2` if it
             is there, else `httpx`.
         options: of the client, such as `timeout` and `proxy`.
@@ -124,7 +124,7 @@ def _check_path(selector: RequestSelector, request: Any, form: RequestForm | Non
 
 
 def _without_our_headers(request: Any) -> Any:
-    """The request without headers of ours."""
+    """The request without our headers."""
     for name in [name for name, _ in _raw_headers(request) if name.startswith(PREFIX)]:
         del request.headers[name.decode("latin-1")]
     return request

@@ -5,7 +5,7 @@
 
     agent = create_agent(model, tools=tools, middleware=[ToolSelectorMiddleware(max_tools=12)])
 
-It stands in the place of LangChain's `LLMToolSelectorMiddleware` and takes its arguments. It asks no model.
+It replaces LangChain's `LLMToolSelectorMiddleware` and takes the same arguments, but asks no model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from toolroll.formats.providers.request_form import chosen_names
 from toolroll.model.context import Context
 from toolroll.roll import Toolroll
 
-# How LangGraph's ToolNode begins the answer to arguments that do not fit, with either of its own texts.
+# The beginnings of the two answers of LangGraph's ToolNode to wrong arguments.
 _BAD_ARGUMENTS = ("Error invoking tool ", "Error: ToolInvocationError(")
 
 
@@ -42,10 +42,10 @@ class SelectorState(AgentState):  # type: ignore[misc]
 
 
 class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
-    """Sends the tools that a message needs, answers calls of others, and reports what came of the calls.
+    """Sends the tools that a message needs, answers calls of others, and reports the outcomes of the calls.
 
-    A conversation is named by the `thread_id` of the config. Without one, each run of the agent stands alone.
-    Give it to one agent or to several; the agents that a tool calls have conversations of their own.
+    The `thread_id` of the config names the conversation. Without it, each run of the agent stands alone.
+    Several agents may share one middleware; agents that run inside a tool have conversations of their own.
     """
 
     state_schema = SelectorState
@@ -66,16 +66,16 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         """Reads the tools with the first message.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            model: of `LLMToolSelectorMiddleware`, so that its calls need no change. No model is asked, so
-                this and the next three have no effect.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            model: accepted for compatibility with `LLMToolSelectorMiddleware`, without effect, like the next
+                three.
             system_prompt: see `model`.
             max_retries: see `model`.
             on_parsing_failure: see `model`.
-            max_tools: how many tools are sent at the most, beside `always_include` and the provider's own.
-            always_include: names of tools that every turn has. A name that no tool has is passed over.
+            max_tools: how many tools are sent at most, beside `always_include` and the provider's own.
+            always_include: names of tools that every turn has. Unknown names are ignored.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            context: who asks, or a function that makes it of the run's `Runtime`.
+            context: the caller, or a function that makes it of the run's `Runtime`.
         """
         super().__init__()
         self._context = context_reader(context, "the run's Runtime")
@@ -113,7 +113,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         return await handler(request.override(tools=list(turn.tools)))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        """Answers the call of a tool that was not sent, runs another and reports it."""
+        """Runs the call of a sent tool and reports its outcome; answers any other call."""
         turn = self._turn_of_call(request)
         if turn is None and (conversation := _conversation()) is not None:
             turn = self.selector.resume(_tools(request), conversation, context=self._context(request.runtime))
@@ -123,7 +123,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := turn.refusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         with turn.call(name) as outcome:
-            with _excusing(outcome):
+            with _excuse_arguments(outcome):
                 result = handler(request)
             outcome.worked = _worked(result)
         return result
@@ -131,7 +131,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        """Answers the call of a tool that was not sent, runs another and reports it."""
+        """Runs the call of a sent tool and reports its outcome; answers any other call."""
         turn = self._turn_of_call(request)
         if turn is None and (conversation := _conversation()) is not None:
             context = self._context(request.runtime)
@@ -142,7 +142,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
         if (refusal := await turn.arefusal(name, unknown=request.tool is None)) is not None:
             return _refused(request, refusal)
         async with turn.acall(name) as outcome:
-            with _excusing(outcome):
+            with _excuse_arguments(outcome):
                 result = await handler(request)
             outcome.worked = _worked(result)
         return result
@@ -177,7 +177,7 @@ class ToolSelectorMiddleware(AgentMiddleware):  # type: ignore[misc]
 
 
 def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
-    """LangChain's messages in the form that a selection reads; the general reader takes ten times as long."""
+    """LangChain's messages, as selection reads them; the general reader takes ten times as long."""
     read: list[ReadMessage] = []
     for message in messages:
         kind = getattr(message, "type", None)
@@ -200,7 +200,7 @@ def _text(message: Any) -> str:
 
 
 def _conversation() -> str | None:
-    """The thread, and the call of a tool in which a sub-agent runs; None without a thread."""
+    """The name of the conversation: the thread, and a sub-agent's tool call. None without a thread."""
     try:
         configurable = get_config().get("configurable", {})
     except RuntimeError:  # not called by LangGraph
@@ -228,8 +228,8 @@ def _refused(request: ToolCallRequest, text: str) -> ToolMessage:
 
 
 @contextmanager
-def _excusing(outcome: CallOutcome) -> Iterator[None]:
-    """Arguments that do not fit are no fault of the tool's."""
+def _excuse_arguments(outcome: CallOutcome) -> Iterator[None]:
+    """Makes wrong arguments no failure of the tool."""
     try:
         yield
     except ToolInvocationError:
@@ -238,7 +238,7 @@ def _excusing(outcome: CallOutcome) -> Iterator[None]:
 
 
 def _worked(result: Any) -> bool | None:
-    """What a result says of the tool: arguments that do not fit are no fault of it."""
+    """Whether the tool worked, by its result; None if only the arguments were wrong."""
     if getattr(result, "status", "success") != "error":
         return True
     return None if str(result.content).startswith(_BAD_ARGUMENTS) else False

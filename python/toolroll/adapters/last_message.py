@@ -21,9 +21,9 @@ class LastMessage(NamedTuple):
 
     Attributes:
         text: its text; the first text of any message if the user has said nothing.
-        after: the messages after it.
+        after: the later messages.
         place: its index in the list; -1 if the user has said nothing.
-        before: what the same item of the list holds before it, such as results.
+        before: earlier parts of the same list item, such as results of calls.
     """
 
     text: str
@@ -50,7 +50,7 @@ def messages_before(
 ) -> list[ReadMessage]:
     """The messages before the user's last one, oldest first.
 
-    users: how many messages of the user are enough.
+    users: the number of the user's messages to go back.
     """
     found = list(reversed(last.before))
     for place in range(last.place - 1, max(-1, last.place - 1 - MOST_BEFORE), -1):
@@ -70,7 +70,7 @@ def called_tools(read: Sequence[ReadMessage], names: Collection[str]) -> tuple[s
 
 
 def turn_digest(context: Context, last: LastMessage, before: Sequence[ReadMessage]) -> bytes:
-    """The key of a turn that has no name: who asks, and the messages so far."""
+    """The key of a turn without a name: a digest of the caller and the messages so far."""
     texts = [context.org, context.user, str(last.place), last.text]
     texts += [text for one in before for text in (one.role, one.text)]
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

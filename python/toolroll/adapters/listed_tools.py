@@ -15,14 +15,14 @@ from toolroll.model.tool_list import ToolList
 from toolroll.selection.selection import Selection
 
 ReadTool = Callable[[Any], "tuple[Any, Any, Any] | None"]
-# Of a tool: a dictionary as it is, and what `ReadTool` returns for another object.
+# Describes a tool: a dictionary itself, or the result of `ReadTool` for another object.
 Description: TypeAlias = "Mapping[str, Any] | tuple[Any, Any, Any] | None"
 _VALUES = frozenset({str, list, tuple, int, float, bool, type(None)})  # of JSON
-_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of no known kind
+_HANDED_ON: Mapping[str, Any] = {"type": "handed_on"}  # stands for an object of an unknown kind
 
 
 class _Places(NamedTuple):
-    """Indexes in a list: of objects that are always sent, and of the objects of each row of its catalog.
+    """Positions in a list: of the objects that are always sent, and of the objects in each catalog row.
 
     has_groups: whether an object holds several tools.
     """
@@ -41,8 +41,8 @@ class ListedTools:
         content: their names, in order; "" for an object without a name.
         first: an earlier list with the same descriptions; this one if there is none.
         items: definitions for the catalog, one for each object.
-        names: of the tools that are selected from; empty until a catalog was made.
-        memory_bytes: of the list and its catalog, by estimate; 0 until a catalog was made.
+        names: of the tools in the catalog; empty until it is made.
+        memory_bytes: estimated, of the list and its catalog; 0 until the catalog is made.
     """
 
     __slots__ = ("_places", "content", "descriptions", "first", "items", "memory_bytes", "names", "objects")
@@ -67,7 +67,7 @@ class ListedTools:
 
     @property
     def is_read(self) -> bool:
-        """Whether a catalog was made of it, so that no tool has to be embedded."""
+        """Whether its catalog exists, so that no tool has to be embedded."""
         return bool(self.names)
 
     def of(self, selection: Selection) -> tuple[Any, ...]:
@@ -78,7 +78,7 @@ class ListedTools:
             self._places = _places(tool_list)
         in_front, by_row, has_groups = self._places
         if has_groups:
-            return selection.tools  # a group comes back with some of its members
+            return selection.tools  # a group returns with some of its members
         objects, places, withheld = self.objects, tool_list.places, tool_list.withheld
         found = [objects[at] for at in in_front if places[at].hosted not in withheld]
         found += [objects[at] for row in selection.rows.tolist() for at in by_row.get(row, ())]
@@ -86,7 +86,7 @@ class ListedTools:
 
 
 def _places(tool_list: ToolList) -> _Places:
-    """Where the tools that are selected from are, by row, and where the others are."""
+    """The places of selectable tools, by row, and of all other tools."""
     in_front: list[int] = []
     by_row: dict[int, list[int]] = {}
     for at, place in enumerate(tool_list.places):
@@ -101,7 +101,7 @@ def read_object(tool: Any) -> tuple[Any, Any, Any] | None:
     """Describes a framework's tool or an annotated function; None for an object of another kind.
 
     Raises:
-        FieldError: it cannot say what its parameters are.
+        FieldError: the function's parameters have no schema.
     """
     if not inspect.isroutine(tool):
         return described(tool)
@@ -134,7 +134,7 @@ def _description_of(tool: Any, read: ReadTool) -> Description:
 
 
 def _value_or(description: Description, tool: Any) -> Description:
-    """The description. A value of JSON that has none stands for itself: it may be a name."""
+    """The description; the value itself for a JSON value without one, which may be a name."""
     return {**_HANDED_ON, "value": tool} if description is None and type(tool) in _VALUES else description
 
 
@@ -147,7 +147,7 @@ def name_of(description: Description) -> str:
 
 
 def _item_of(description: Description) -> Mapping[str, Any]:
-    """What the catalog reads of a tool."""
+    """The definition of a tool for the catalog."""
     if isinstance(description, Mapping):
         return description
     if description is None or not isinstance(description[0], str) or not description[0]:

@@ -10,9 +10,9 @@ In a program that calls `litellm.acompletion`:
 
     litellm.callbacks = [ToolSelectionCallback(max_tools=12)]
 
-Both select from the tools that come with a request. Who sends the request runs the tools: outcomes are read
-from the results in the next request. The call of a tool that was not sent does not reach the sender: LiteLLM
-asks the model again, with the reason.
+Both select from the tools in a request. The client runs the tools, so outcomes are read from the results in
+    its next request. If the model calls a tool that was not sent, the client does not see the call: LiteLLM
+    asks the model again, with the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 HEADER = "x-toolroll"  # of a response: how many tools came, and how many were sent on
-# Who asks, made of the key's record (None in the SDK) and the request.
+# Makes the caller from the key's record (None in the SDK) and the request.
 ContextOf = Callable[[Any, Mapping[str, Any]], Context]
 
 # What LiteLLM passes on that may hold tools, beside `tools`; other members of its requests are its own.
@@ -51,14 +51,14 @@ _BESIDE = (
     *("cached_content", "cachedContent"),
 )
 _FORM = replace(PROVIDERS["openai"].requests[0], messages=("messages", "input"), tools=("tools",))
-_SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for what says which API was called
+_SURFACE = "_agentic_loop_api_surface"  # LiteLLM's name for the called API
 _MOST_REFUSALS = 2  # after which the model is not asked again; LiteLLM allows three, and then fails
 _turn: ContextVar[AgentTurn | None] = ContextVar("toolroll_turn", default=None)  # of the request under way
 _asks_again: ContextVar[bool] = ContextVar("toolroll_asks_again", default=False)
 
 
-class _Selecting(CustomLogger):  # type: ignore[misc]
-    """What the hook and the callback share."""
+class _RequestHook(CustomLogger):  # type: ignore[misc]
+    """The common part of the hook and the callback."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         """Reads the tools of each request.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            context: who asks. None takes team and user of the proxy's key.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            context: the caller. None takes team and user of the proxy's key.
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
         super().__init__()
@@ -80,11 +80,11 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         self.selector = ToolSelector(roll, read_messages=read_messages, **options)
 
     async def select(self, request: dict[str, Any], key: Any = None) -> dict[str, Any]:
-        """The request with the selected tools; itself where it has no tools.
+        """The request with the selected tools; unchanged if it has no tools.
 
         Raises:
-            Denied: it has tools that rules hide, or that cannot be judged, beside its list.
-            InvalidInput: its tools are no list, and there are rules for the caller.
+            Denied: it has tools outside its list that rules hide, or that cannot be checked.
+            InvalidInput: its tools are not a list, and rules apply to the caller.
         """
         _turn.set(None)
         _asks_again.set(False)
@@ -111,7 +111,7 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         return _with_tools(request, list(turn.tools))
 
     async def _check(self, request: Mapping[str, Any], context: Context) -> None:
-        """Checks tools that stand elsewhere than in the list, as the drop-in does."""
+        """Checks tools outside the list, as the drop-in proxy does."""
         if not isinstance(request.get("tools"), (list, type(None))):
             raise InvalidInput("the tools of the request are no list, so rules cannot be applied")
         try:
@@ -131,9 +131,9 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         custom_llm_provider: str,
         kwargs: dict[str, Any],
     ) -> tuple[bool, dict[str, Any]]:
-        """Whether the model is asked again: it has called nothing but tools that it was not sent.
+        """Whether to ask the model again: it called only tools that were not sent.
 
-        Where it has called others as well, or does so for the third time, the response loses those calls.
+        If it also called sent tools, or fails for the third time, the response loses the wrong calls instead.
         """
         turn = _turn.get()
         if turn is None or stream:
@@ -154,7 +154,7 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
     async def async_build_agentic_loop_plan(
         self, tools: dict[str, Any], messages: list[Any], response: Any, kwargs: dict[str, Any], **_: Any
     ) -> AgenticLoopPlan:
-        """The request with the model's calls, and the reasons why they were not run."""
+        """The request with the model's calls, each with the reason why it did not run."""
         refused: Mapping[str, str] = tools["refused"]
         if kwargs.get(_SURFACE) == "chat_completions":
             said = response.choices[0].message.model_dump(exclude_none=True)
@@ -174,7 +174,7 @@ class _Selecting(CustomLogger):  # type: ignore[misc]
         return AgenticLoopPlan(run_agentic_loop=True, request_patch=patch)
 
 
-class ToolSelectionHook(_Selecting):
+class ToolSelectionHook(_RequestHook):
     """For LiteLLM's proxy: chat completions, responses and Anthropic's messages."""
 
     async def async_pre_call_hook(
@@ -192,15 +192,15 @@ class ToolSelectionHook(_Selecting):
     async def async_post_call_response_headers_hook(
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any, **_: Any
     ) -> dict[str, str]:
-        """Says in a header what was selected."""
+        """Adds a header that names the selected tools."""
         said = (data.get("metadata") or {}).get("toolroll")
         return {} if said is None else {HEADER: str(said)}
 
 
-class ToolSelectionCallback(_Selecting):
+class ToolSelectionCallback(_RequestHook):
     """For LiteLLM's SDK: `acompletion`, `aresponses`, and a router's.
 
-    LiteLLM has no such hook in its calls without an "a".
+    LiteLLM calls no such hook in its synchronous functions.
     """
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class ToolSelectionCallback(_Selecting):
 
 
 def _with_tools(request: dict[str, Any], tools: list[Any]) -> dict[str, Any]:
-    if not tools:  # policy allows none: a provider refuses an empty list, and a choice without one
+    if not tools:  # policy allows none: providers refuse an empty list, and a choice without a list
         return {name: value for name, value in request.items() if name not in ("tools", "tool_choice")}
     return {**request, "tools": tools}
 
@@ -234,7 +234,7 @@ def _calls(response: Any) -> list[MadeCall]:
 
 
 def _take_out(response: Any, refused: Mapping[str, str]) -> None:
-    """Removes these calls; a response with nothing else has the reasons as its text."""
+    """Removes these calls. If nothing else is left, the reasons become the response's text."""
     for choice in field_of(response, "choices") or ():
         message = choice.message
         message.tool_calls = [
@@ -252,7 +252,7 @@ def _take_out(response: Any, refused: Mapping[str, str]) -> None:
 
 
 def _number(value: Any, otherwise: int) -> int:
-    """A number of LiteLLM's, which also a client may have sent."""
+    """A number from LiteLLM, which a client may have sent."""
     return value if isinstance(value, int) else otherwise
 
 
@@ -265,7 +265,7 @@ def _ids(block: Any) -> list[str]:
 
 
 def _conversation(request: Mapping[str, Any]) -> str | None:
-    """The session that the caller has named, as LiteLLM groups its logs by."""
+    """The session that the caller names, by which LiteLLM groups its logs."""
     places: list[Any] = [request, request.get("litellm_metadata"), request.get("metadata")]
     for place in places:
         if isinstance(place, Mapping):

@@ -5,7 +5,7 @@
     agent = SelectingAgent(llm=llm, tools=tools, max_tools=12)
     result = await agent.run("Refund order 7")
 
-An `AgentWorkflow` of several agents runs their tools itself: there, tools are selected, and calls are neither
+An `AgentWorkflow` of several agents runs their tools itself. Tools are selected there, but calls are neither
 refused nor reported.
 """
 
@@ -31,7 +31,7 @@ _RUN = "toolroll_run"
 
 
 class SelectingAgent(FunctionAgent):  # type: ignore[misc]
-    """Sends the tools that a message needs, answers calls of others, and reports what came of the calls."""
+    """Sends the tools that a message needs, answers calls of others, and reports outcomes."""
 
     _selector: ToolSelector = PrivateAttr()
 
@@ -48,11 +48,11 @@ class SelectingAgent(FunctionAgent):  # type: ignore[misc]
         """Reads the tools with the first message.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include`.
-            always_include: names of tools that every turn has. A name that no tool has is passed over.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            max_tools: how many tools are sent at most, beside `always_include`.
+            always_include: names of tools that every turn has. Unknown names are ignored.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            selection_context: who asks.
+            selection_context: the caller.
             options: of `FunctionAgent`.
         """
         super().__init__(**options)
@@ -102,7 +102,7 @@ class SelectingAgent(FunctionAgent):  # type: ignore[misc]
 
 
 def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
-    """LlamaIndex's messages in the form that a selection reads."""
+    """LlamaIndex's messages, as selection reads them."""
     read = []
     for message in messages:
         if isinstance(message, str):

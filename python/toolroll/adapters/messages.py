@@ -1,7 +1,7 @@
 """Reads the messages of any framework: roles, texts, calls of tools, and their results.
 
-Known are dictionaries and objects in the form of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock,
-and LangChain's. An adapter for another form passes a reader of its own.
+It reads dictionaries and objects in the forms of OpenAI (chat and Responses), Anthropic, Gemini, Bedrock and
+LangChain. An adapter for another form passes its own reader.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MadeCall:
     """A call that the model made.
 
     Attributes:
-        call_id: as its result names it; "" if the framework has none.
+        call_id: the id in its result, too; "" if the framework has none.
         name: of the tool.
     """
 
@@ -73,8 +73,8 @@ class ReadMessage:
 
     Attributes:
         role: of the speaker; "tool" for a message with nothing but results.
-        text: of all its blocks.
-        calls: that the model makes in it.
+        text: the text of all its blocks.
+        calls: the model's calls in it.
         results: of calls.
     """
 
@@ -85,15 +85,15 @@ class ReadMessage:
 
 
 def read_messages(messages: Iterable[object]) -> list[ReadMessage]:
-    """The messages, oldest first. Objects without a role that are neither call nor result are left out."""
+    """The messages, oldest first. Skips objects that have no role and are neither a call nor a result."""
     return [read for message in messages if (read := read_message(message)) is not None]
 
 
 def read_own_messages(messages: Iterable[object]) -> list[ReadMessage]:
-    """`read_messages` for messages that a program passes itself: a mistake must not go unnoticed.
+    """`read_messages` for messages from a program, whose mistakes are errors.
 
     Raises:
-        InvalidInput: one is no message, or a dictionary that does not say whose message it is.
+        InvalidInput: one is not a message, or is a dictionary without a role.
     """
     read = []
     for message in messages:
@@ -134,9 +134,9 @@ def read_message(message: object) -> ReadMessage | None:
     for block in content if _is_blocks(content) else ():
         if isinstance(block, str):
             texts.append(block)
-        elif (call := _held(block, _CALLS, _CALL_FIELDS)) is not None:
+        elif (call := _call_or_result(block, _CALLS, _CALL_FIELDS)) is not None:
             calls.append(_call(call))
-        elif (result := _held(block, _RESULTS, _RESULT_FIELDS)) is not None:
+        elif (result := _call_or_result(block, _RESULTS, _RESULT_FIELDS)) is not None:
             results.append(_result(result))
         elif isinstance(text := _field(block, "text"), str):
             texts.append(text)
@@ -153,7 +153,7 @@ def failed_by_text(content: object) -> bool:
     """Whether the text of a result looks like an error, for results without a flag.
 
     It does if it begins with "error", "traceback", "exception:" or "failed to", or if it is a JSON object
-    with `isError` or `error`, or with a `status` or `success` that says so.
+    with `isError`, `error`, or a `status` or `success` that reports a failure.
     """
     if isinstance(content, Mapping):
         return _says_failure(content)
@@ -176,7 +176,7 @@ def _says_failure(result: Mapping[Any, Any]) -> bool:
 
 
 def _getter(message: object) -> Callable[[str], Any]:
-    """Reads fields as `field_of` does; of a dictionary in a third of the time."""
+    """Reads fields as `field_of` does, but three times as fast for dictionaries."""
     return message.get if type(message) is dict else partial(field_of, message)
 
 
@@ -201,7 +201,7 @@ def _call(call: Any) -> MadeCall:
     return MadeCall(_name(get("call_id") or get("id") or get("toolUseId")), _name(name))
 
 
-def _held(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
+def _call_or_result(block: object, types: tuple[str, ...], fields: tuple[str, ...]) -> Any:
     """The call or result in a block of a message's content: the block itself or one of its fields."""
     get = _getter(block)
     if get("type") in types:
@@ -216,11 +216,11 @@ def _result(result: Any) -> CallResult:
     get = _getter(result)
     ids = ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "id")
     call_id = next((value for key in ids if isinstance(value := get(key), str)), "")
-    return CallResult(call_id, _name(get("name")), not _failed(get))
+    return CallResult(call_id, _name(get("name")), not _is_failed(get))
 
 
-def _failed(get: Callable[[str], Any]) -> bool:
-    """Whether a result is one of a call that failed: by its flag, else by its text."""
+def _is_failed(get: Callable[[str], Any]) -> bool:
+    """Whether a result belongs to a failed call: by its flag, else by its text."""
     for key in ("is_error", "isError", "tool_call_error"):
         if isinstance(flag := get(key), bool):
             return flag

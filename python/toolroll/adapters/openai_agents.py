@@ -34,18 +34,19 @@ _FAILED = "An error occurred while running the tool"  # how the SDK's own answer
 
 @dataclass
 class SelectingAgent(Agent[Any]):  # type: ignore[misc]
-    """An `Agent` that sends the tools that a message needs, and reports what came of their calls.
+    """An `Agent` that sends the tools that a message needs, and reports the outcomes of their calls.
 
     Tools of MCP servers are selected from like the others. Hosted tools are always sent.
 
     Attributes:
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
-        always_include: names of tools that every turn has. A name that no tool has is passed over.
+        roll: applies rules, learns and keeps conversations; None for one in memory.
+        max_tools: how many tools are sent at most, beside `always_include` and hosted ones.
+        always_include: names of tools that every turn has. Unknown names are ignored.
         k: how many tools retrieval finds, as in `Toolroll.select`.
-        selection_context: who asks, or a function that makes it of the run's context.
-        conversation: a function that makes the conversation's name of the run's context, so that its list
-            stays stable, also in another process. None: each turn stands alone, known by its messages.
+        selection_context: the caller, or a function that makes it of the run's context.
+        conversation: a function that makes the conversation's name from the run's context, so that the list
+            of tools stays stable, also in another process. None: each turn stands alone, known by its
+            messages.
     """
 
     roll: Toolroll | None = None
@@ -73,7 +74,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         self.hooks = ReportingHooks(self, hooks)
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
-        """The selected tools, and all tools that are no functions."""
+        """The selected tools, and all tools that are not functions."""
         tools = await super().get_all_tools(run_context)
         if not any(isinstance(tool, FunctionTool) for tool in tools):
             return tools  # type: ignore[no-any-return]
@@ -84,14 +85,14 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
             context=self._context_of(run_context),
             always_include=chosen_names(self.model_settings.tool_choice),
         )
-        # All contexts of a run share its usage object, which is kept, so that no other object gets its id.
+        # All contexts of a run share its usage object. It is kept, so that its id is not used again.
         self._runs[id(run_context.usage)] = run_context.usage, turn
         if len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
         return list(turn.tools)
 
     def turn(self, context: RunContextWrapper[Any]) -> AgentTurn | None:
-        """The turn that this run has selected for."""
+        """The turn of this run."""
         if (known := self._runs.get(id(context.usage))) is not None:
             return known[1]
         return self._selector.find(
@@ -99,7 +100,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
         )
 
     def forget(self, context: RunContextWrapper[Any]) -> None:
-        """The run is over."""
+        """Forgets the run, which is over."""
         self._runs.pop(id(context.usage), None)
 
     def _conversation(self, context: RunContextWrapper[Any]) -> str | None:
@@ -110,7 +111,7 @@ class SelectingAgent(Agent[Any]):  # type: ignore[misc]
 
 
 class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
-    """Reports outcomes, and hands every event to the hooks that the agent had."""
+    """Reports outcomes, and forwards every event to the agent's own hooks."""
 
     def __init__(self, agent: SelectingAgent, inner: AgentHooks[Any] | None) -> None:
         """inner: the agent's own hooks."""
@@ -119,7 +120,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
         self._agent = agent
 
     async def on_start(self, context: Any, agent: Any) -> None:
-        """Hands it on."""
+        """Forwards the event."""
         if self.inner is not None:
             await self.inner.on_start(context, agent)
 
@@ -132,7 +133,7 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
             await self.inner.on_end(context, agent, output)
 
     async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
-        """Hands it on."""
+        """Forwards the event."""
         if self.inner is not None:
             await self.inner.on_handoff(context, agent, source)
 
@@ -154,25 +155,25 @@ class ReportingHooks(AgentHooks[Any]):  # type: ignore[misc]
             await self.inner.on_tool_end(context, agent, tool, result)
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
-        """Hands it on."""
+        """Forwards the event."""
         if self.inner is not None:
             await self.inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        """Hands it on."""
+        """Forwards the event."""
         if self.inner is not None:
             await self.inner.on_llm_end(context, agent, response)
 
 
 def _call_id(context: Any) -> str:
-    """The id of the call that a hook is about; "" in versions of the SDK that do not tell."""
+    """The id of a hook's call; "" in versions of the SDK that do not pass it."""
     return getattr(context, "tool_call_id", None) or ""
 
 
 def run_config(config: RunConfig | None = None) -> RunConfig:
-    """The run's configuration, in which the call of a tool that was not sent is answered with an error.
+    """The run's configuration: the SDK answers calls of tools that were not sent with an error.
 
-    It also tells the agents which calls raised an exception, whatever the model is told of it.
+    It also tells the agents which calls raised an exception, even if the model gets another text.
     """
     config = RunConfig() if config is None else config
     theirs = config.tool_error_formatter

@@ -64,7 +64,7 @@ def instrument(
         stages: whether each stage of a selection is a span `toolroll.stage.NAME` below it.
 
     Returns:
-        A function that ends it.
+        A function that stops the instrumentation.
     """
     tracer = get_tracer(_SCOPE, toolroll.__version__, tracer_provider)
     meter = get_meter(_SCOPE, toolroll.__version__, meter_provider)
@@ -106,7 +106,7 @@ class _Observer(Observer):
         self._duration.record(spent / 1e9)
 
     def _trace_stages(self, selection: Selection, parent: Context, begun: int) -> None:
-        """Makes the spans of the stages, which ran one after the other."""
+        """Makes the spans of the stages, one after the other."""
         for stage, nanoseconds in selection.timings:
             span = self._tracer.start_span(f"toolroll.stage.{stage}", parent, start_time=begun)
             begun += nanoseconds
@@ -150,7 +150,7 @@ def _attributes(selection: Selection) -> _Attributes:
 
 
 def _read_at_collection(roll: Toolroll, meter: Meter) -> Callable[[], None]:
-    """Makes the instruments that read the roll's counters when the SDK collects. Returns what ends that."""
+    """Makes instruments that read the counters at collection. Returns a function that ends this."""
     this, is_over = weakref.ref(roll), False
 
     def callback_of(read: _Read) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -173,7 +173,7 @@ def _read_at_collection(roll: Toolroll, meter: Meter) -> Callable[[], None]:
 
 
 def _one(field: str) -> _Read:
-    """Reads a field of the counters; nothing if it is None."""
+    """Reads a field of the counters; no observation if it is None."""
 
     def read(counters: Counters) -> Iterable[Observation]:
         value = getattr(counters, field)

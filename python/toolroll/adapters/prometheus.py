@@ -5,9 +5,9 @@
 
     REGISTRY.register(ToolrollCollector(roll))
 
-Nothing is counted twice: each scrape reads `Toolroll.counters()` and `Toolroll.health()`, so selections cost
-no more than without the collector. Each process has its own numbers. The multi-process mode of
-`prometheus_client` does not read custom collectors: let Prometheus scrape each worker.
+Each scrape reads `Toolroll.counters()` and `Toolroll.health()`, so the collector adds no cost to selections.
+Each process has its own numbers. The multi-process mode of `prometheus_client` does not read custom
+collectors: let Prometheus scrape each worker.
 """
 
 from __future__ import annotations

@@ -44,10 +44,10 @@ _describe = attrgetter("name", "description", "parameters_json_schema")
 
 @dataclass(init=False)
 class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
-    """Sends the tools that a message needs, and reports what came of their calls.
+    """Sends the tools that a message needs, and reports the outcomes of their calls.
 
-    A tool that is not sent is unknown to the run, so Pydantic-AI answers its call and does not run it. The
-    conversation is the run's `conversation_id`, which the message history hands on.
+    The run does not know tools that were not sent, so Pydantic-AI answers their calls and does not run them.
+    The conversation is the run's `conversation_id`, which the message history passes on.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         """Reads the tools with the first message.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            context: who asks, or a function that makes it of the `RunContext`.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            context: the caller, or a function that makes it of the `RunContext`.
             options: max_tools, always_include and k; see `SelectionOptions`.
         """
         self._context = context_reader(context, "the RunContext")
@@ -76,7 +76,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
     async def prepare_tools(
         self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
     ) -> list[ToolDefinition]:
-        """The selected tools, and results of calls that ran elsewhere."""
+        """Returns the selected tools, and reports the results of calls that ran elsewhere."""
         if not tool_defs:
             return tool_defs
         messages = [*ctx.messages] if ctx.messages else [_prompt(ctx)]
@@ -95,12 +95,12 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
         args: Any,
         handler: Callable[[Any], Any],
     ) -> Any:
-        """Reports what came of the call. A tool that asks for other arguments has not failed."""
+        """Reports the outcome of the call. A tool that asks for other arguments has not failed."""
         turn = self._turn(ctx)
         if turn is None:
             return await handler(args)
         turn.reported.add(call.tool_call_id)
-        return await _reported(turn, call.tool_name, handler(args))
+        return await _report_call(turn, call.tool_name, handler(args))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> Any:
         """Closes the turn, unless calls wait for an approval or for another program."""
@@ -116,7 +116,7 @@ class ToolSelection(AbstractCapability[Any]):  # type: ignore[misc]
 
 @dataclass(init=False)
 class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
-    """The strategy of a `ToolSearch`, and a capability that reports what came of the calls.
+    """The strategy of a `ToolSearch`, and a capability that reports the outcomes of the calls.
 
         search = SearchStrategy()
         agent = Agent(model, tools=tools, capabilities=[ToolSearch(strategy=search), search])
@@ -135,9 +135,9 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         """Reads the tools with the first search.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
             max_results: how many tools a search finds, at most 20; `ToolSearch` has a limit of its own.
-            context: who asks, or a function that makes it of the `RunContext`.
+            context: the caller, or a function that makes it of the `RunContext`.
         """
         check_number(max_results, "max_results", 1, MOST_FOUND)
         self._context = context_reader(context, "the RunContext")
@@ -149,7 +149,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
     async def __call__(
         self, ctx: RunContext[Any], queries: Sequence[str], tools: Sequence[ToolDefinition]
     ) -> list[str]:
-        """Names of the tools that do what the queries say, best first."""
+        """Names of the tools that fit the queries best, best first."""
         said = [query for query in queries if query.strip()][:MOST_QUERIES]
         turn = await self._turn(ctx, tools)
         if not said or turn.session is None:
@@ -159,7 +159,7 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
     async def prepare_tools(
         self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
     ) -> list[ToolDefinition]:
-        """All tools that policy allows: a provider gets deferred tools, too."""
+        """All tools that policy allows: the provider gets deferred tools, too."""
         deferred = [tool for tool in tool_defs if tool.defer_loading]
         if not deferred:
             return tool_defs
@@ -176,21 +176,21 @@ class SearchStrategy(AbstractCapability[Any]):  # type: ignore[misc]
         args: Any,
         handler: Callable[[Any], Any],
     ) -> Any:
-        """Runs a tool that may be found, and reports what came of the call."""
+        """Runs a tool that may be found, and reports the outcome of the call."""
         if not tool_def.defer_loading:
             return await handler(args)
         turn = await self._turn(ctx, [tool_def])
         if not turn.roll.may(call.tool_name, turn.context):
             raise ModelRetry(f"{call.tool_name!r} is not available.")
-        return await _reported(turn, call.tool_name, handler(args))
+        return await _report_call(turn, call.tool_name, handler(args))
 
     async def _turn(self, ctx: RunContext[Any], tools: Sequence[ToolDefinition]) -> AgentTurn:
         name = ctx.conversation_id or ctx.run_id or ""
         return await self.selector.aresume(tools, name, context=self._context(ctx))
 
 
-async def _reported(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
-    """The result of a call, which is reported. A tool that asks for other arguments has not failed."""
+async def _report_call(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
+    """Reports a call and returns its result. A tool that asks for other arguments has not failed."""
     async with turn.acall(name) as outcome:
         try:
             return await running
@@ -200,7 +200,7 @@ async def _reported(turn: AgentTurn, name: str, running: Awaitable[Any]) -> Any:
 
 
 def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:
-    """Pydantic-AI's messages in the form that a selection reads."""
+    """Pydantic-AI's messages, as selection reads them."""
     read: list[ReadMessage] = []
     for message in messages:
         if isinstance(message, ReadMessage):
@@ -214,11 +214,11 @@ def read_messages(messages: Sequence[ModelMessage]) -> list[ReadMessage]:
             ]
             read.append(ReadMessage("assistant", "\n".join(texts), tuple(calls)))
         else:
-            read += _requested(message.parts)
+            read += _request_messages(message.parts)
     return read
 
 
-def _requested(parts: Sequence[Any]) -> list[ReadMessage]:
+def _request_messages(parts: Sequence[Any]) -> list[ReadMessage]:
     said = [_text(part.content) for part in parts if part.part_kind == "user-prompt"]
     results = [
         CallResult(part.tool_call_id, part.tool_name, _worked(part))
@@ -230,7 +230,7 @@ def _requested(parts: Sequence[Any]) -> list[ReadMessage]:
 
 
 def _worked(part: Any) -> bool | None:
-    """Whether the tool did what was asked; None if it was refused, or asked for other arguments."""
+    """Whether the tool worked; None if the call was refused, or the tool asked for other arguments."""
     if part.part_kind == "retry-prompt":
         return None
     outcome = getattr(part, "outcome", "success")

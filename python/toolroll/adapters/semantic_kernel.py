@@ -35,12 +35,12 @@ _FAILED = (
 
 
 class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
-    """The choice among the selected functions of a turn, in the order of the selection.
+    """The selected functions of a turn, in the order of the selection.
 
     Attributes:
         conversation: of the turn; None if it stands alone.
         run: of the turn.
-        asked_by: who asks; None for the selection's.
+        asked_by: the caller; None for the selection's.
     """
 
     conversation: str | None = None
@@ -53,14 +53,14 @@ class SelectedFunctions(FunctionChoiceBehavior):  # type: ignore[misc]
         return {"conversation": self.conversation, "run": self.run, "context": self.asked_by}
 
     def get_config(self, kernel: Kernel) -> Any:
-        """What is sent with each request."""
+        """The configuration for each request."""
         known = {one.fully_qualified_name: one for one in kernel.get_list_of_function_metadata(self.filters)}
         named = [known[name] for name in (self.filters or {})["included_functions"] if name in known]
         return FunctionCallChoiceConfiguration(available_functions=named)
 
 
 class ToolSelection:
-    """Chooses functions of a kernel for a message, and reports what came of their calls.
+    """Chooses functions of a kernel for a message, and reports the outcomes of their calls.
 
     Semantic Kernel itself answers calls of functions that are not among the choice.
     """
@@ -76,11 +76,11 @@ class ToolSelection:
         """Adds a filter to the kernel, which reports the calls.
 
         Args:
-            kernel: whose functions are selected from.
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            context: who asks.
-            options: max_tools, always_include and k; see `SelectionOptions`. Names are
-                full ("plugin-function").
+            kernel: has the functions to select from.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            context: the caller.
+            options: max_tools, always_include and k; see `SelectionOptions`. Names are full
+                ("plugin-function").
         """
         self._kernel = kernel
         self.selector = ToolSelector(
@@ -102,7 +102,7 @@ class ToolSelection:
             messages: a chat history, or messages, with the user's last one; or its text.
             conversation: names it, so that its list stays stable from turn to turn. None: each turn stands
                 alone, and functions called in the messages stay.
-            context: who asks; None for the selection's.
+            context: the caller; None for the selection's.
             auto_invoke: whether the kernel calls functions by itself, as in `FunctionChoiceBehavior.Auto`.
         """
         said = [messages] if isinstance(messages, str) else list(getattr(messages, "messages", messages))
@@ -145,7 +145,7 @@ class ToolSelection:
 
 
 def read_messages(messages: Sequence[Any]) -> list[ReadMessage]:
-    """Semantic Kernel's messages in the form that a selection reads."""
+    """Semantic Kernel's messages, as selection reads them."""
     read = []
     for message in messages:
         if isinstance(message, str):

@@ -27,7 +27,7 @@ _FINAL = "final_answer"
 
 
 class SelectingAgent(ToolCallingAgent):  # type: ignore[misc]
-    """Sends the tools that a task needs, answers calls of others, and reports what came of the calls."""
+    """Sends the tools that a task needs, answers calls of others, and reports the outcomes of the calls."""
 
     tools: dict[str, Any]
 
@@ -45,12 +45,12 @@ class SelectingAgent(ToolCallingAgent):  # type: ignore[misc]
 
         Args:
             arguments: of `ToolCallingAgent`.
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-            max_tools: how many tools are sent at the most, beside `always_include`, `final_answer` and
+            roll: applies rules, learns and keeps conversations; None for one in memory.
+            max_tools: how many tools are sent at most, beside `always_include`, `final_answer` and
                 managed agents.
-            always_include: names of tools that every run has. A name that no tool has is passed over.
+            always_include: names of tools that every run has. Unknown names are ignored.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            selection_context: who asks.
+            selection_context: the caller.
             options: of `ToolCallingAgent`.
         """
         self._selector = ToolSelector(
@@ -66,7 +66,7 @@ class SelectingAgent(ToolCallingAgent):  # type: ignore[misc]
 
     @property
     def tools_and_managed_agents(self) -> list[Any]:
-        """What is sent with the next request."""
+        """The tools and agents for the next request."""
         return [*self._selected().values(), *self.managed_agents.values()]
 
     def initialize_system_prompt(self) -> str:

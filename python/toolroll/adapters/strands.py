@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Spec(NamedTuple):
-    """A tool as Strands describes it: a name, a description, and a schema in a dictionary of its own."""
+    """A tool in Strands' form: a name, a description, and a schema inside a dictionary."""
 
     content: dict[str, Any]
 
@@ -44,9 +44,9 @@ def select_tools(
 
     Args:
         agent: an agent object holds one conversation.
-        roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
-        context: who asks.
-        conversation: its name, where another process goes on with it; None for one of its own.
+        roll: applies rules, learns and keeps conversations; None for one in memory.
+        context: the caller.
+        conversation: its name, so that another process can continue it; None for a private one.
         options: max_tools, always_include and k; see `SelectionOptions`.
     """
     selector = ToolSelector(roll, context=context, read_tool=_describe, **options)
@@ -73,7 +73,7 @@ class ToolSelection:
         choice = request.tool_choice or {}
         own = request.agent.tool_registry.dynamic_tools  # such as the form of a structured answer
         turn = await self._selector.aturn(
-            self._lasting(request),
+            self._same_objects(request),
             request.messages,
             conversation=self._conversation,
             always_include=(*chosen_names(choice.get("tool")), *own),
@@ -91,7 +91,7 @@ class ToolSelection:
             turn.begin(event.tool_use["toolUseId"])
 
     async def report(self, event: AfterToolCallEvent) -> None:
-        """Reports what came of a call."""
+        """Reports the outcome of a call."""
         if (turn := self._turn()) is not None and not event.cancel_message:
             worked = event.result.get("status") != "error"
             await turn.areport(event.tool_use["name"], worked, turn.took(event.tool_use["toolUseId"]))
@@ -104,8 +104,8 @@ class ToolSelection:
     def _turn(self) -> AgentTurn | None:
         return self._selector.find(conversation=self._conversation)
 
-    def _lasting(self, request: Any) -> list[_Spec]:
-        """The tools of a request, as the same objects each time: Strands copies them for each request."""
+    def _same_objects(self, request: Any) -> list[_Spec]:
+        """The same objects for the same tools each time: Strands copies the tools for each request."""
         registry, known, tools = request.agent.tool_registry, self._known, []
         for spec in request.tool_specs:
             name = spec["name"]

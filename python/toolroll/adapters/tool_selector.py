@@ -1,4 +1,4 @@
-"""`ToolSelector`: what every adapter of an agent framework needs, with no framework in it.
+"""`ToolSelector`: the common part of all adapters, independent of any framework.
 
     from toolroll.adapters import ToolSelector
 
@@ -58,8 +58,8 @@ _MOST_USERS = 2  # messages of the user among them that a selection reads
 class ToolSelector:
     """Selects a framework's tools for each turn of its agents. Safe to share between threads and agents.
 
-    The tools come with each call, in the framework's own objects: a list that changed is read again, and an
-    unchanged one costs microseconds. Rules, learning and stored conversations are the roll's.
+    Each call passes the tools as the framework's own objects. A changed list is read again, an unchanged one
+    costs microseconds. The roll has the rules, the statistics and the stored conversations.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class ToolSelector:
         """Reads nothing yet.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            max_tools: how many tools are sent at the most, not counting `always_include` and hosted tools.
-            always_include: names of tools that every turn has. A name that no tool has is passed over.
-            context: who asks, where a call does not say.
+            max_tools: how many tools are sent at most, not counting `always_include` and hosted tools.
+            always_include: names of tools that every turn has. Unknown names are ignored.
+            context: the caller, if a call passes none.
             read_tool: name, description and parameters (a JSON Schema) of one of the framework's tools; None
                 for an object that is no function, which is always sent. Dictionaries never reach it:
                 they are read as `Toolroll.from_tools` reads them.
             read_messages: reads the framework's messages. The default refuses objects that are no messages.
-            suspending: exceptions by which the framework suspends a call, such as one that waits for a
-                person: they are no outcome.
+            suspending: exceptions by which the framework suspends a call, for example until a person approves
+                it. They are not reported.
             learns: whether outcomes are recorded.
             keeps_places: whether a turn without a conversation's name knows the list of the turn before it,
                 found by its messages: tools that are selected again keep their places.
@@ -112,9 +112,9 @@ class ToolSelector:
         self._turns: OrderedDict[Hashable, AgentTurn] = OrderedDict()
         self._lists: OrderedDict[Hashable, ListedTools] = OrderedDict()  # by their first and last object
         self._firsts: OrderedDict[Hashable, tuple[ListedTools, ...]] = OrderedDict()  # of a content, by names
-        self._catalog = self.roll.catalog  # behind the newest turn
+        self._catalog = self.roll.catalog  # of the newest turn
         self._list_bytes = 0  # of the lists in `_firsts`
-        self._newest: deque[AgentTurn] = deque()  # those with objects of their own
+        self._newest: deque[AgentTurn] = deque()  # turns with objects of their own
 
     def turn(
         self,
@@ -127,10 +127,10 @@ class ToolSelector:
         always_include: Iterable[str] = (),
         reporter: Reporter | None = None,
     ) -> AgentTurn:
-        """The turn that these messages have come to, with the tools to send: call it before each model call.
+        """The current turn of these messages, with the tools to send. Call it before each model call.
 
-        The first call of a turn selects. Further steps of the model in the same turn get the same tools, so
-        one message of the user is one event, however many tools are called for it.
+        The first call in a turn selects. Later model calls in the same turn get the same tools, so one user
+        message is one event, however many tools it takes.
 
         Args:
             tools: all tools of the agent, in the framework's own objects.
@@ -138,15 +138,15 @@ class ToolSelector:
             conversation: names it, so that its list of tools stays stable from turn to turn and any process
                 over the same store goes on with it. None: each turn stands alone, and is known by its
                 messages; tools called in them stay.
-            run: identifies the agent's run in this process, where the framework has such an id. A turn is
-                over when another run begins, and not when the messages were shortened.
-            context: who asks; None for the selector's.
+            run: the framework's id of the agent's run in this process, if it has one. A new run ends the
+                turn; shortened messages do not.
+            context: the caller; None for the selector's.
             always_include: names of further tools that this turn must have, such as one that `tool_choice`
                 names.
-            reporter: who reports its outcomes, as for `Toolroll.record`; None for the context's user.
+            reporter: of its outcomes, as for `Toolroll.record`; None for the context's user.
 
         Raises:
-            InvalidInput: an argument is not of the type that it must be.
+            InvalidInput: an argument has the wrong type.
         """
         step = self._step(tools, messages, conversation, run, context, always_include, reporter)
         turn = step.turn
@@ -178,7 +178,7 @@ class ToolSelector:
         always_include: Iterable[str] = (),
         reporter: Reporter | None = None,
     ) -> AgentTurn:
-        """`turn` for an event loop: an embedder or a store that waits does so in a thread."""
+        """`turn` for an event loop: waits for an embedder or a store happen in a thread."""
         step = self._step(tools, messages, conversation, run, context, always_include, reporter)
         turn = step.turn
         if step.is_known:
@@ -199,7 +199,7 @@ class ToolSelector:
         return self._kept(turn)
 
     async def _aroll(self, listed: ListedTools) -> Toolroll:
-        """The roll over a list: a new one is embedded, which may wait."""
+        """The roll over a list. A new list must be embedded, which may take time."""
         if listed.is_read:
             return self.roll.with_tools(listed.items)
         return await self.roll.awith_tools(listed.items)
@@ -212,9 +212,9 @@ class ToolSelector:
         run: Hashable | None = None,
         context: Context | None = None,
     ) -> AgentTurn | None:
-        """The turn that `turn` has returned last for this conversation, run or messages, in this process.
+        """The last turn that `turn` returned in this process for this conversation, run or messages.
 
-        context: as in `turn`: a conversation belongs to an organisation and user.
+        context: as in `turn`, since a conversation belongs to an organisation and a user.
         """
         context = self._context_of(context)
         check_conversation(conversation)
@@ -227,11 +227,11 @@ class ToolSelector:
             return self._turns.get(key)
 
     def resume(self, tools: Sequence[Any], conversation: str, *, context: Context | None = None) -> AgentTurn:
-        """The open turn of a conversation that another process has begun, such as before an approval.
+        """The open turn of a conversation that another process began, for example before an approval.
 
         tools: at least the tools that the conversation may call.
         """
-        turn = self._resumed(tools, conversation, context)
+        turn = self._resume(tools, conversation, context)
         turn.over(self.roll.with_tools(turn.listed.items))
         turn.session = turn.roll.session(
             conversation, turn.context, learns=self._learns, reporter=turn.reporter
@@ -242,7 +242,7 @@ class ToolSelector:
         self, tools: Sequence[Any], conversation: str, *, context: Context | None = None
     ) -> AgentTurn:
         """`resume` for an event loop."""
-        turn = self._resumed(tools, conversation, context)
+        turn = self._resume(tools, conversation, context)
         turn.over(await self._aroll(turn.listed))
         turn.session = await turn.roll.asession(
             conversation, turn.context, learns=self._learns, reporter=turn.reporter
@@ -255,7 +255,7 @@ class ToolSelector:
         given = checked_context(context)
         return self._context if given is None else given
 
-    def _resumed(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
+    def _resume(self, tools: Sequence[Any], conversation: str, context: Context | None) -> AgentTurn:
         check_conversation(conversation)
         return AgentTurn(self.roll, self._listed(tools), self._context_of(context), self._turn_options)
 
@@ -309,7 +309,7 @@ class ToolSelector:
         return {"k": self._k, "max_tools": most, "always_include": included, "history": history}
 
     def _sent_before(self, step: _Step, messages: Sequence[Any]) -> tuple[str, ...]:
-        """Names that the turn before this one has sent, found by its messages."""
+        """Names of the tools that the previous turn sent, found by its messages."""
         turn = step.turn
         if not self._keeps_places or turn.run is not None or step.message.place <= 0:
             return ()
@@ -341,7 +341,7 @@ class ToolSelector:
         return turn
 
     def _hold(self, turn: AgentTurn) -> None:
-        """Keeps a turn's own objects, and releases the oldest turn's. The lock is held."""
+        """Keeps a turn's own objects, and releases the oldest turn's. The caller holds the lock."""
         if turn.listed.first is not turn.listed:
             self._newest.append(turn)
             while len(self._newest) > MOST_LISTS:
@@ -370,7 +370,7 @@ class ToolSelector:
         )
 
     def _keep_list(self, listed: ListedTools, memory_bytes: int) -> None:
-        """Keeps a list that has a catalog. The lock is held."""
+        """Keeps a list that has a catalog. The caller holds the lock."""
         first = listed.first
         alike = self._firsts.get(listed.content, ())
         if first not in alike:
@@ -384,7 +384,7 @@ class ToolSelector:
             self._forget_lists()
 
     def _forget_lists(self) -> None:
-        """Forgets the lists that were not used for longest, and their turns. The lock is held."""
+        """Forgets the least recently used lists, and their turns. The caller holds the lock."""
         while self._list_bytes > MOST_BYTES * 7 // 8 and len(self._firsts) > 1:
             _, alike = self._firsts.popitem(last=False)
             self._list_bytes -= sum(first.memory_bytes for first in alike)
@@ -412,7 +412,7 @@ class _Step(NamedTuple):
 
 
 def _place(tools: Sequence[Any]) -> tuple[int, int, int]:
-    """The key by which a list of the same objects is found."""
+    """The key of a list in the cache: the identities of its objects."""
     return (id(tools[0]), id(tools[-1]), len(tools)) if tools else (0, 0, 0)
 
 
@@ -422,5 +422,5 @@ def _check_messages(messages: object) -> None:
 
 
 def _key(context: Context, conversation: str | None, run: Hashable | None) -> Hashable | None:
-    """The key of a turn that has a name; None for any other."""
+    """The key of a named turn; None for any other."""
     return run if conversation is None else (context.org, context.user, conversation)

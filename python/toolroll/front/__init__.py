@@ -1,5 +1,5 @@
-"""Limits in front of every HTTP server of ours. They hold before anything of a request is kept.
+"""Limits in front of all our HTTP servers, applied before a request uses memory.
 
-`connections` limits what a connection may send, for how long, and how many there may be. `bodies` limits the
-bytes of all bodies that are in flight. `docs/budgets.md` has all limits in one table.
+`connections` limits the number of connections, and the bytes and the time of each. `bodies` limits the bytes
+of all bodies that are in flight. `docs/budgets.md` has all limits in one table.
 """

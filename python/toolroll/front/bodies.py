@@ -1,4 +1,4 @@
-"""`BodiesInFlight`: the bytes of all bodies that a process reads or works on, by caller."""
+"""`BodiesInFlight`: counts the bytes of all bodies in a process, by caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _RETRY_S = 1
 class BodiesInFlight:
     """Counts bytes of bodies before anybody keeps them. For one event loop.
 
-    A caller may have as many bytes in flight as are free. So one alone gets half of them, and a newcomer
-    always finds some (the rule of `server.admission`).
+    A caller may have as many bytes in flight as are still free: a single caller gets half of all, and a new
+    caller always finds some (the rule of `server.admission`).
 
     Attributes:
         longest: bytes of the longest body.
@@ -38,10 +38,10 @@ class BodiesInFlight:
     ) -> Iterator[Receive]:
         """Counts a body for a caller until the context ends.
 
-        longest: bytes of this body; None: as usual. note: is called with the bytes that came.
+        longest: bytes of this body; None for the usual limit. note: called with the number of received bytes.
 
-        Reading it raises an HTTPException with status 413 once it is too long, and with 503 once the caller
-        has as many bytes in flight as are free.
+        Reading a body raises an HTTPException: with status 413 if it is too long, with 503 if the caller has
+        too many bytes in flight.
         """
         size, most = 0, self.longest if longest is None else min(longest, self.longest)
 
@@ -72,13 +72,13 @@ class BodiesInFlight:
 
 
 class BoundedBodies:
-    """Counts the bodies for the application behind it, by the address of the client."""
+    """Counts the bodies of an application's requests, by the address of the client."""
 
     def __init__(self, application: ASGIApp, bodies: BodiesInFlight) -> None:
         self._application, self._bodies = application, bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on."""
+        """Passes the request on."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

@@ -60,7 +60,7 @@ class InvalidConfiguration(InvalidDefinition):
 
 
 def matching(pattern: str, wanted: str) -> AfterValidator:
-    """The validator of a text that is empty or matches the whole pattern. wanted: the pattern in words."""
+    """A validator: the text is empty or matches the whole pattern. wanted: the pattern in words."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -71,7 +71,7 @@ def matching(pattern: str, wanted: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
+def path_in_file(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
     """The part of an error's path that is in the file, with a missing key as its last part.
 
     Pydantic adds names of types to the path.
@@ -87,11 +87,11 @@ def written(value: Any, problem: ErrorDetails) -> Iterator[str | int]:
 
 
 def one_of(name: str, names: Sequence[str]) -> str:
-    """The name that was probably meant, else all known names, to end a message with."""
+    """The most similar known name, or all known names, to end a message with."""
     return nearest(name, names) or (f", must be one of {', '.join(names)}" if names else "")
 
 
-def told(
+def error_line(
     kind: type[BaseModel],
     path: Sequence[str | int],
     problems: Sequence[ErrorDetails],
@@ -99,7 +99,8 @@ def told(
 ) -> str:
     """The error of the value at a path below a model, in one line.
 
-    secret: keys whose values, and everything below them, are not shown. A value of an unknown key never is.
+    secret: keys whose values, and everything below them, are not shown. Values of unknown keys are never
+        shown.
     """
     first = problems[0]
     if first["type"] == "missing":
@@ -108,28 +109,28 @@ def told(
         return f"is no known key{one_of(str(path[-1]), keys_at(kind, path[:-1]))}"
     if first["type"] == "value_error":
         return str(first.get("ctx", {}).get("error") or first["msg"])
-    return f"is {_shown(path, first['input'], secret)}, {demand(problems)}"
+    return f"is {_value_text(path, first['input'], secret)}, {demand(problems)}"
 
 
 def demand(problems: Sequence[ErrorDetails]) -> str:
-    """The allowed values, from all errors of a value, and the name that was probably meant."""
-    several = list(dict.fromkeys(map(_wanted, problems)))
+    """The allowed values, from all errors of a value, and the most similar name."""
+    several = list(dict.fromkeys(map(_requirement, problems)))
     wanted = f"{', '.join(several[:-1])} or {several[-1]}" if len(several) > 1 else several[0]
     value = problems[0]["input"]
     near = nearest(value, filter(None, re.findall("'([^']*)'", wanted))) if isinstance(value, str) else ""
     return f"must be {wanted}{near}"
 
 
-def _wanted(problem: ErrorDetails) -> str:
-    """The value that pydantic demands."""
+def _requirement(problem: ErrorDetails) -> str:
+    """The value that pydantic requires."""
     bound = _BOUNDS.get(problem["type"])
     if bound is not None:
         return bound.format(**problem.get("ctx", {}))
     return _WANTED.get(problem["type"].partition("_")[0], f"valid: {problem['msg']}")
 
 
-def _shown(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
-    """A wrong value in a message: lists, objects and possible secrets by their kind alone."""
+def _value_text(path: Sequence[str | int], value: Any, secret: Collection[str]) -> str:
+    """A wrong value for a message. Lists, objects and possible secrets appear as their kind only."""
     if isinstance(value, (dict, list)) or value is None or any(str(part) in secret for part in path):
         return kind_of(value)
     shown = json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,7 @@ client likes. `Connection` counts bytes before they are kept. `Front` looks at a
 and closes the ones whose time has run out.
 
 If there are too many connections, one that has sent only a part of a request makes room, the oldest first.
-So a client that holds many of them open keeps nobody out.
+So a client with many open connections does not lock others out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolroll.front.limits import FrontLimits
 
 _LOOK_S = 1.0
 _MOST_HEADERS = 128
-_MOST_PIPELINED = 16  # requests sent before the answer to an earlier one; clients send none
+_MOST_PIPELINED = 16  # requests before the answer to an earlier one; real clients send none
 _UNREAD = 32 * 2**20  # bytes of answers, of all connections, that wait for clients to read them
 _SLICE = 8 * 1_024  # bytes that are parsed before anything is counted
 _SHORT_PARTS, _PART_BYTES = 1_000, 32  # parts of a body, above which they have this length on average
@@ -46,7 +46,7 @@ class Front:
     """The connections of one process. For one event loop."""
 
     def __init__(self, limits: FrontLimits) -> None:
-        """Has none yet."""
+        """Begins without connections."""
         self.limits = limits
         self._by_address: dict[str, dict[Connection, None]] = {}  # in the order in which they came
         self._n = 0
@@ -63,7 +63,7 @@ class Front:
         return Connection(self, config, server_state, app_state, _loop)
 
     def add(self, connection: Connection, address: str) -> bool:
-        """Adds a connection, if need be in place of another one; returns whether there was room."""
+        """Adds a connection, and closes another one if there are too many. Returns whether there was room."""
         own, free = self._by_address.get(address, {}), self.limits.connections - self._n
         if free <= 0:
             has_room = self._make_room(max(self._by_address.values(), key=len))
@@ -111,7 +111,7 @@ class Front:
             loop.call_later(_LOOK_S, self._look, loop, now)
 
     def _drop_unread(self) -> None:
-        """Closes connections of the slowest readers, until few bytes of answers wait for clients."""
+        """Closes the connections of the slowest readers, until few bytes of answers are unread."""
         unread = sum([one.unread for one in self._all()])
         if unread <= _UNREAD:
             return
@@ -133,7 +133,7 @@ class Connection(HttpToolsProtocol):
     Attributes:
         phase: the part of a request that it sends.
         unread: bytes of answers that the client has not read.
-        unread_s: seconds since when they have not become fewer.
+        unread_s: seconds since the client last read some of them.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has to go on: no request of it is being answered."""
+        """Whether the server waits for the client: it answers none of the client's requests."""
         is_answering = self.cycle is not None and not self.cycle.response_complete
         return not is_answering or (self.phase == "body" and not self.flow.read_paused)
 
@@ -179,7 +179,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.phase == "between":
             self._begin("header")
-        # The parser keeps all of a header that it gets at once.
+        # The parser keeps all header bytes that it gets at once.
         while len(data) > _SLICE and self.phase != "body" and not self._is_refused:
             self._feed(data[:_SLICE])
             data = data[_SLICE:]
@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
                     self._refuse(413)
 
     def wait(self, seconds: float) -> None:
-        """Counts time; closes the connection when its patience has ended."""
+        """Counts time; closes the connection when the client's time has run out."""
         unread = self.transport.get_write_buffer_size()
         if unread and unread >= self.unread:
             self.unread_s += seconds
@@ -274,7 +274,7 @@ class Connection(HttpToolsProtocol):
         self._patience_s = self._limits.patience_s
 
     def _refuse(self, status: int) -> None:
-        """Answers with a status and closes the connection. It keeps nothing more of it."""
+        """Answers with a status and closes the connection. Discards all further bytes."""
         if self._is_refused:
             return
         if self.transport.get_write_buffer_size():  # it would wait for a client that does not read
@@ -287,7 +287,7 @@ class Connection(HttpToolsProtocol):
             self.transport.write(
                 b"HTTP/1.1 %d %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, reason)
             )
-        if cycle is not None and not cycle.response_complete:  # what it would still answer goes nowhere
+        if cycle is not None and not cycle.response_complete:  # discards its further answers
             cycle.disconnected = True
             cycle.message_event.set()
         self.headers, self.url = [], b""
@@ -295,7 +295,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Takes headers behind a body, which nobody reads."""
+    """Discards headers behind a body."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
-        """Keeps nothing."""
+        """Discards the header."""

@@ -1,4 +1,4 @@
-"""`FrontLimits`: limits of one process for everybody who reaches its port."""
+"""`FrontLimits`: the limits of one process for all clients of its port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ except ModuleNotFoundError:  # Windows, where sockets are no descriptors
     resource = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
-_OTHER_DESCRIPTORS = 256  # for files, the database, and what a process has open at its start
+_OTHER_DESCRIPTORS = 256  # for files, the database, and the files open at the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,15 @@ class FrontLimits:
     """Limits of one process that listens on a port.
 
     Attributes:
-        connections: open connections. An address may have as many as are free, so half of them alone.
+        connections: open connections. An address may have as many as are still free, so at most half of them.
         header_bytes: the longest header of a request, with its first line.
         body_bytes: the longest body of a request.
-        in_flight_bytes: bytes of all bodies that are read or worked on at a time. A caller may have as many
-            as are free.
-        patience_s: how long a header may take, and how long a body may rest.
-        slowest_bytes_s: bytes a second of a body, on average, below which patience ends.
+        in_flight_bytes: bytes of all bodies at a time. A caller may have as many as are still free.
+        patience_s: the longest time for a header, and the longest pause within a body.
+        slowest_bytes_s: a body must arrive at least at this average rate, in bytes a second.
         answer_s: how long a client may leave an answer unread.
-        proxies: addresses or networks that send the requests of many clients, so the limit by address spares
-            them.
+        proxies: addresses or networks that send the requests of many clients; the limit by address does not
+            apply to them.
     """
 
     connections: int = 2_048
@@ -60,9 +59,10 @@ class FrontLimits:
 
 
 def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:
-    """Returns the limits with as many connections as the system has descriptors for. Asks it for more first.
+    """Raises the system's limit of descriptors, and returns the limits with as many connections as it allows.
 
-    descriptors_each: of a connection and of what its request opens, such as a connection to a provider.
+    descriptors_each: of a connection and of everything that its request opens, such as a connection to a
+        provider.
     """
     if resource is None:
         return limits
@@ -73,7 +73,7 @@ def fitted(limits: FrontLimits, descriptors_each: int = 1) -> FrontLimits:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             soft = most
-        except (OSError, ValueError):  # macOS has a further limit of its own
+        except (OSError, ValueError):  # macOS has another limit
             pass
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return limits

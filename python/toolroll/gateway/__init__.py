@@ -1,4 +1,4 @@
-"""A gateway: many MCP servers behind one, with selection, one decision and learning in between.
+"""A gateway: many MCP servers behind one, with selection, policy and learning in between.
 
 `toolroll mcp --config mcp.json` runs it (`docs/gateway.md`). Needs the extra `mcp`.
 """

@@ -1,6 +1,7 @@
-"""Sign-ins of users at MCP servers: tokens and registrations, encrypted in files.
+"""Users' sign-ins at MCP servers: tokens and registrations, encrypted in files.
 
-The key is in the system's keyring, or the configuration refers to one. The files alone tell nobody anything.
+The key is in the system's keyring, or the configuration refers to it. Without the key, the files are
+unreadable.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from toolroll.runtime.files import replace_file
 _SERVICE, _USER = "toolroll", "gateway-tokens"  # in the keyring
 SHORTEST_KEY = 32  # characters
 LARGEST = 64_000  # bytes of a record
-MOST_BYTES = 50_000_000  # of all records; those that were written longest ago make room
+MOST_BYTES = 50_000_000  # of all records; the oldest make room
 
 
 class TokenStore:
     """Keeps a JSON object for each server and user. Several processes may write: the last one wins."""
 
     def __init__(self, folder: Path, key: str, environ: Mapping[str, str], configuration: Path) -> None:
-        """key: a reference to the key; "" stands for a key in the keyring. configuration: its folder.
+        """key: a reference to the key; "" for the keyring. configuration: its folder.
 
         The key is read at its first use, so a gateway without sign-ins needs no keyring.
         """
@@ -78,7 +79,7 @@ class TokenStore:
         replace_file(path, content)
 
     def _make_room(self, path: Path, size: int) -> None:
-        """Deletes the oldest other records until a record of this size has room."""
+        """Deletes the oldest other records until this size fits."""
         others: list[tuple[int, int, Path]] = []
         for each in self._folder.glob("*.token"):
             with suppress(OSError):  # another process may have made room
@@ -144,7 +145,7 @@ class ServerAccount:
     origins: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Returns what is stored of it."""
+        """Returns the stored record."""
         return self.store.read(self.server, self.user)
 
     @property
@@ -159,7 +160,7 @@ class ServerAccount:
 
 @dataclass(frozen=True, slots=True)
 class ServerAccounts:
-    """The accounts of a configuration's servers. `environ` and `folder` resolve references in URLs."""
+    """The accounts of a configuration's servers. URLs may have references to `environ` and `folder`."""
 
     store: TokenStore
     environ: Mapping[str, str]

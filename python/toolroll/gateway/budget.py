@@ -1,4 +1,4 @@
-"""`Budget`: an amount that may be spent, and comes back with time."""
+"""`Budget`: an amount that can be spent and refills over time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Budget:
     """A token bucket."""
 
     def __init__(self, most: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """most: the amount that may be spent at once. per_s: the amount that comes back in a second."""
+        """most: the amount that may be spent at once. per_s: the refill in a second."""
         self._most, self._per_s, self._clock = most, per_s, clock
         self._left, self._at = most, clock()
 
     def take(self, amount: float = 1.0) -> bool:
-        """Spends the amount if so much is left; returns whether it was."""
+        """Spends the amount if enough is left. Returns whether it was."""
         self._refill()
         if self._left < amount:
             return False
@@ -23,7 +23,7 @@ class Budget:
         return True
 
     def owe(self, amount: float) -> float:
-        """Spends the amount in any case; returns the seconds until nothing is owed."""
+        """Always spends the amount. Returns the seconds until the budget is no longer negative."""
         self._refill()
         self._left -= amount
         return max(0.0, -self._left / self._per_s)

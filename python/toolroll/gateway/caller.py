@@ -1,4 +1,4 @@
-"""Who calls. The gateway finds it out for each request, so nothing of one caller is left for the next."""
+"""The caller of a request, determined for each request, so nothing of one caller affects the next."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Caller:
         return await self.incoming.ask(method, params)
 
 
-# Finds out who calls.
+# Returns a request's caller.
 FindCaller = Callable[[Incoming], Awaitable[Caller]]
 
 

@@ -1,4 +1,4 @@
-"""The side of the gateway that calls servers: transports, and a session over one of them."""
+"""The gateway's client side: transports to servers, and a session over a transport."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _CREATE = "_create_platform_compatible_process"
 
 
 def _keep_processes(module: Any) -> None:
-    """Makes the package's module leave each process that it starts in _PROCESS.
+    """Patches the package so that it leaves each process that it starts in _PROCESS.
 
-    A version without this function starts servers all the same, and nobody learns exit codes.
+    In a version without this function, servers start all the same, but their exit codes are unknown.
     """
     create = getattr(module, _CREATE, None)
     if create is None:
@@ -91,7 +91,7 @@ async def open_stdio(
 
 
 async def _wait_for_exit(process: Any, on_exit: Callable[[int], None]) -> None:
-    """Tells the exit code, if the process has ended or is about to: it closes its output a little earlier."""
+    """Passes on the exit code if the process ends within a moment: it closes its output slightly earlier."""
     with anyio.move_on_after(_EXIT_S):
         while process.returncode is None:
             await anyio.sleep(0.01)
@@ -105,8 +105,7 @@ async def open_http(
 ) -> AsyncIterator[Streams]:
     """Connects by streamable HTTP.
 
-    auth: signs requests. on_failed: gets each status from 400 on, except on streams that a server need not
-    have.
+    auth: signs requests. on_failed: gets each status from 400 on, except of optional streams.
     """
     async with (
         _limited_client(headers, auth, on_failed, {"POST"}) as client,
@@ -154,7 +153,7 @@ class Client:
     """A client's session over streams.
 
     Attributes:
-        capabilities: what the server says that it can do.
+        capabilities: declared by the server.
         server: the server's own name and version.
     """
 
@@ -188,7 +187,7 @@ class Client:
         return ended
 
     async def initialize(self) -> None:
-        """Agrees with the server on the protocol's version and learns what it can do."""
+        """Agrees with the server on the protocol's version, and reads its capabilities."""
         try:
             result = await self._session.initialize()
         except MCPError as error:

@@ -26,11 +26,12 @@ OWN_NAME = "toolroll"  # of the gateway's entry in a client's file
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """Where a client keeps its servers.
+    """A client's configuration file with its servers.
 
     Attributes:
         key: the key of the servers in the file.
-        project: the folder of the project whose servers the file has, too; None if it has no projects.
+        project: the folder of the project whose servers the file also has; None for a client without
+            projects.
     """
 
     path: Path
@@ -70,12 +71,12 @@ def client_files(
 
 
 class ImportReport(NamedTuple):
-    """What an import did.
+    """The result of an import.
 
     Attributes:
-        new: names of the servers that were added.
-        there: names of the servers that the configuration had already.
-        refused: what is wrong with the entries that were left out.
+        new: names of the added servers.
+        there: names of the servers that the configuration already had.
+        refused: problems of the skipped entries.
     """
 
     new: list[str]
@@ -84,9 +85,9 @@ class ImportReport(NamedTuple):
 
 
 def import_servers(client: ClientFile, target: Path) -> ImportReport:
-    """Adds a client's servers to the gateway's configuration. Servers that it has already stay as they are.
+    """Adds a client's servers to the gateway's configuration. Known servers stay unchanged.
 
-    Entries that the gateway cannot read are left out.
+    Skips entries that the gateway cannot read.
 
     Raises:
         NotFound: the client has no such file, or no servers in it.
@@ -133,19 +134,19 @@ def _check(document: Document, place: tuple[str, ...], entry: Any, prefixes: Map
 
 
 def questions(servers: Path, names: Iterable[str]) -> dict[str, str]:
-    """Returns what to write in place of values that VS Code asks its user for, by server."""
+    """Returns the replacements, by server, of values for which VS Code asks its user."""
     entries = Document.of(servers).mapping(("mcpServers",))
     found = {name: input_reference(json.dumps(entries.get(name))) for name in names}
     return {name: input_advice(asked) for name, asked in found.items() if asked}
 
 
 class ConnectReport(NamedTuple):
-    """What `connect` did to a client's file.
+    """The result of `connect`.
 
     Attributes:
-        copy: the file as it was; None if there was no file, or nothing changed.
-        out: names of the entries that were removed.
-        left: servers that the client keeps because the gateway cannot start them → why.
+        copy: the copy of the former file; None if there was no file, or nothing changed.
+        out: names of the removed entries.
+        left: servers that the client keeps because the gateway cannot start them → the reason.
     """
 
     copy: Path | None
@@ -154,12 +155,12 @@ class ConnectReport(NamedTuple):
 
 
 def connect(client: ClientFile, configuration: Path, keep: bool, environ: Mapping[str, str]) -> ConnectReport:
-    """Writes the gateway into a client's file, in place of the servers that the gateway runs.
+    """Replaces, in a client's file, the servers that the gateway runs by the gateway.
 
     keep: whether the client keeps its entries of these servers.
 
     Raises:
-        Conflict: an entry of the client has the gateway's name and is another program.
+        Conflict: a client's entry has the gateway's name, but runs another program.
         InvalidDefinition: a file cannot be read.
     """
     content = Document.of(client.path).value if client.path.is_file() else {}
@@ -223,7 +224,7 @@ def _copy(path: Path) -> Path | None:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file that only its owner may read: it may hold secrets."""
+    """Writes a file that only its owner may read, since it may contain secrets."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         path.touch(0o600)

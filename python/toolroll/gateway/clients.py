@@ -1,4 +1,4 @@
-"""Keeps what the gateway knows of each client in one object, until the client's session ends."""
+"""Keeps the gateway's knowledge of each client in one object, until the client's session ends."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class KnownClient:
     """One client.
 
     Attributes:
-        found: names of the tools that its last search found; None before its first search.
+        found: names from its last search; None before its first search.
         is_answered: whether a call has followed that search.
-        unwritten: an event for each outcome that is being written.
-        listener: a request of its connection, if the connection can be told of changes.
-        list_digest: of the list that it read last.
-        subscriptions: resources of whose changes its connection is told.
-        results: ids of its results that can be read on.
-        is_watched: whether the end of its session is noticed.
+        unwritten: an event for each outcome, set when it is written.
+        listener: a request over which its connection can get notifications.
+        list_digest: the digest of the list that it read last.
+        subscriptions: resources whose changes are sent to its connection.
+        results: ids of its results that have further pages.
+        is_watched: whether the end of its session will be noticed.
     """
 
     found: frozenset[str] | None = None
@@ -43,7 +43,7 @@ class KnownClient:
 
     @property
     def is_busy(self) -> bool:
-        """Whether others still refer to it."""
+        """Whether other code still refers to it."""
         return self.is_watched or bool(self.subscriptions or self.unwritten)
 
 
@@ -51,7 +51,7 @@ class Clients:
     """All clients, by the key of their conversation.
 
     Attributes:
-        kept: characters of all results that can be read on.
+        kept: characters of all results that have further pages.
     """
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class Clients:
         return iter(list(self._clients.items()))
 
     def get(self, key: str) -> KnownClient | None:
-        """Returns a client of whom something is known."""
+        """Returns a known client, or None."""
         return self._clients.get(key)
 
     def of(self, key: str) -> KnownClient:
-        """Returns the client, who is new if nothing was known."""
+        """Returns the client; creates it if it is unknown."""
         client = self._clients.setdefault(key, KnownClient())
         self._clients.move_to_end(key)
         if len(self._clients) > _MOST:
@@ -79,7 +79,7 @@ class Clients:
         return client
 
     def forget(self, key: str) -> KnownClient | None:
-        """Drops all that is known of a client; returns it, so that the caller can end its subscriptions."""
+        """Drops a client and returns it, so that the caller can end its subscriptions."""
         client = self._clients.pop(key, None)
         for result_id in () if client is None else client.results:
             self.kept -= len(self._results.pop(result_id, ("", ""))[1])
@@ -99,6 +99,6 @@ class Clients:
         return result_id
 
     def result(self, key: str, result_id: str) -> str | None:
-        """Returns a result of this client; None if there is none, or no longer."""
+        """Returns a result of this client, or None if it is unknown or was dropped."""
         owner, text = self._results.get(result_id, ("", ""))
         return text if owner == key and text else None

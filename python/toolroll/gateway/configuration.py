@@ -114,7 +114,7 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
 
     Raises:
         NotFound: there is no such file.
-        InvalidDefinition: with file, line and key of what is wrong.
+        InvalidDefinition: the file is wrong; with file, line and key.
     """
     if not path.is_file():
         raise NotFound(f"configuration {str(path)!r}: no such file; `toolroll mcp import CLIENT` makes one")

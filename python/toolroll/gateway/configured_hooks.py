@@ -32,10 +32,10 @@ class ConfiguredHook:
 
     @classmethod
     def of(cls, reference: str, fail: Callable[[str], NoReturn]) -> ConfiguredHook:
-        """Imports the object. It makes no hook yet, so that reading a configuration starts nothing.
+        """Imports the object, without calling it: reading a configuration must start nothing.
 
         Raises:
-            InvalidDefinition: by `fail`: the module or the object is not there, or cannot be a hook.
+            InvalidDefinition: from `fail`, if the module or the object is missing, or cannot be a hook.
         """
         module, _, name = reference.partition(":")
         if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
@@ -44,10 +44,10 @@ class ConfiguredHook:
             found: Any = import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                fail(f"module {module!r} cannot be imported: {_told(error)}")
+                fail(f"module {module!r} cannot be imported: {_error_text(error)}")
             fail(f"no module is named {error.name!r}; install its package for {sys.executable}")
         except Exception as error:  # whatever a module does when it is imported
-            fail(f"module {module!r} cannot be imported: {_told(error)}")
+            fail(f"module {module!r} cannot be imported: {_error_text(error)}")
         for part in name.split("."):
             if not hasattr(found, part):
                 fail(f"module {module!r} has no {name!r}")
@@ -67,7 +67,7 @@ class ConfiguredHook:
         except InvalidDefinition:
             raise
         except Exception as error:
-            self.fail(f"cannot be made: {_told(error)}")
+            self.fail(f"cannot be made: {_error_text(error)}")
         if not _is_hook(hook):
             self.fail(f"makes no hook but a {type(hook).__name__}: it {_NEEDED}")
         return hook
@@ -78,5 +78,5 @@ def _is_hook(value: object) -> bool:
     return not isclass(value) and all(map(iscoroutinefunction, methods))
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error}", 300)

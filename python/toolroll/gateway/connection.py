@@ -44,12 +44,12 @@ _PING_S = 60.0
 _PING_TIMEOUT_S = 20.0
 _MOST_WAITING = 2_000  # calls that wait for their turn at one server
 _LONGEST_REASON = 500
-_PROGRESS, _PROGRESS_PER_S = 50, 10  # messages of a call's progress that the client gets
+_PROGRESS, _PROGRESS_PER_S = 50, 10  # progress messages of a call for the client
 _LONGEST_PROGRESS = 1_000  # characters of one
 
 
 class Asker(Protocol):
-    """A client whose call runs. The server may ask it questions meanwhile."""
+    """A client with a running call, which can answer the server's questions."""
 
     @property
     def client_key(self) -> str:
@@ -61,11 +61,11 @@ class Asker(Protocol):
 
 @dataclass(slots=True)
 class _RunningRequest:
-    """A request that runs.
+    """A running request.
 
     Attributes:
         scope: ends the request when it is cancelled.
-        questions: number of questions that the server has asked meanwhile.
+        questions: the number of the server's questions during the request.
     """
 
     scope: anyio.CancelScope
@@ -74,7 +74,7 @@ class _RunningRequest:
 
 
 class ServerDown(Unavailable):
-    """An MCP server is away, or went away during the call."""
+    """An MCP server is unavailable, or became so during the call."""
 
 
 class ServerConnection:
@@ -83,11 +83,11 @@ class ServerConnection:
     Attributes:
         state: "up" while requests may be sent.
         reason: why it is not up; "" if it is.
-        starts: how often it came up.
-        retry_at, next_try: the time of the next start, by the monotonic clock (0 if no start waits) and in
-            seconds since 1970.
-        traffic: what the present connection has received.
-        needs_sign_in: whether it is away because nobody has signed in.
+        starts: the number of its starts.
+        retry_at, next_try: the time of the next start, by the monotonic clock (0 for none) and in seconds
+            since 1970.
+        traffic: counts the messages of the present connection.
+        needs_sign_in: whether it is down because nobody has signed in.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ServerConnection:
     ) -> None:
         """folder: of the configuration. log: gets the standard error of its process.
 
-        on_up: is called each time it comes up, before it gets any other request. account: has the tokens for
+        on_up: called after each start, before any other request. account: has the tokens for
         a server that asks for a sign-in.
         """
         self.spec, self.reason = spec, "it is being started"
@@ -175,11 +175,11 @@ class ServerConnection:
     ) -> Json:
         """Sends a request and waits for its result.
 
-        asker: the client whose call it is. It gets the server's questions meanwhile.
+        asker: the client that calls. It gets the server's questions.
 
         Raises:
             InvalidInput: the parameters cannot be written as JSON.
-            ServerDown: the server is away, or went away.
+            ServerDown: the server is unavailable.
             Overloaded: too many requests wait for it.
             TimeoutError: it did not answer in time.
             MCPError: it answered with an error.
@@ -187,7 +187,7 @@ class ServerConnection:
         _check_json(method, params)
         timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
         try:
-            self._slots.acquire_nowait()  # those that wait come first: a slot that is free has none of them
+            self._slots.acquire_nowait()  # waiting requests come first
         except anyio.WouldBlock:
             await self._wait_for_slot(timeout_s)
         try:
@@ -247,12 +247,12 @@ class ServerConnection:
         raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
 
     def _readable(self, error: MCPError, call: _RunningRequest) -> MCPError:
-        """Returns the server's error for the client. Questions in it count, and bear the server's name."""
+        """Returns the server's error for the client. Its questions are counted and labelled."""
         client = "" if call.asker is None else call.asker.client_key
         return visible_error(self._questions.in_error(error, client, call.questions))
 
     def away(self) -> ServerDown:
-        """Returns an error that says why the server is away, and when to try again."""
+        """Returns the error for an unavailable server, with the reason and the time of the next try."""
         wait_s = max(0.0, self.retry_at - time.monotonic()) if self.retry_at else 1.0
         reason = self.reason or "the connection ended"
         return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
@@ -262,7 +262,7 @@ class ServerConnection:
 
         Raises:
             Flood: the server sent too much.
-            SignInNeeded: it wants its user to sign in.
+            SignInNeeded: its user must sign in.
         """
         self.traffic, self._closed, self._is_refused = Traffic(), anyio.Event(), False
         self._exit_code, self._status, self._came_up = None, 0, False
@@ -275,7 +275,7 @@ class ServerConnection:
         self._check_ending()
 
     def _check_ending(self) -> None:
-        """Raises the reason of the end, if the transport's error does not say it."""
+        """Raises the reason of the end, if the transport's error does not contain it."""
         if self._is_refused:
             self.needs_sign_in = True
             raise SignInNeeded(
@@ -301,7 +301,7 @@ class ServerConnection:
                 self._ended()
 
     def _ended(self) -> None:
-        """Ends the calls before the session ends them with an error that says no reason."""
+        """Fails open calls with the real reason, before the MCP session fails them with a vague one."""
         self._closed.set()
         if self.state == "up":
             self._down(str(self.traffic.flood or "it closed the connection"), 0.0)
@@ -336,8 +336,8 @@ class ServerConnection:
     async def _on_question(self, method: str, params: Json) -> Json:
         """Passes a server's request on to the client whose call it serves.
 
-        A server does not say which call it asks for. If calls of several clients run, nobody is asked: no
-        client may read about the call of another.
+        A server's question does not name its call. If several clients have running calls, the question is
+        refused: no client may read about another's call.
         """
         asking = [call for call in self._calls.values() if call.asker is not None]
         clients = {call.asker.client_key for call in asking if call.asker is not None}
@@ -360,7 +360,7 @@ class ServerConnection:
             self._words = self._log.new()
             async with (
                 self._words.pipe() as errors,
-                open_stdio(command, args, env, cwd, errors, self._exited) as streams,
+                open_stdio(command, args, env, cwd, errors, self._on_exit) as streams,
             ):
                 errors.close()  # the process has it now
                 yield streams
@@ -386,15 +386,15 @@ class ServerConnection:
             yield streams
 
     def _refused(self) -> None:
-        """Ends the conversation with a server that demands a sign-in."""
+        """Ends the conversation with a server that requires a sign-in."""
         self._is_refused = True
         self._conversation.cancel()
 
-    def _exited(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         self._exit_code = code
 
     def _why_ended(self, error: Exception | None) -> str:
-        """Says why the connection ended, or was not made."""
+        """Says why the connection ended or failed."""
         if self._exit_code is not None and not isinstance(error, (ToolrollError, Flood)):
             return exit_reason(self._exit_code)
         if error is not None and isinstance(first_error(error), TimeoutError) and not self._came_up:
@@ -422,7 +422,7 @@ def _complete(method: str, result: Json) -> Json:
 
 
 def _paced(on_progress: OnProgress) -> OnProgress:
-    """Leaves out progress that comes faster than anybody reads it."""
+    """Drops progress notifications that come too fast to be read."""
     budget = Budget(_PROGRESS, _PROGRESS_PER_S)
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -433,7 +433,7 @@ def _paced(on_progress: OnProgress) -> OnProgress:
 
 
 def _check_json(method: str, params: Mapping[str, Any]) -> None:
-    """Refuses parameters that would fail inside the transport, and end the connection for all clients."""
+    """Refuses parameters that would fail in the transport: that would end the connection for all clients."""
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:

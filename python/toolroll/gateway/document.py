@@ -1,4 +1,4 @@
-"""`Document`: a configuration file in JSON, which says where each wrong key stands and what is allowed."""
+"""`Document`: a configuration file in JSON, whose errors have the line, the key and the allowed values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolroll.formats.strict_json import decode, line_of, parse
-from toolroll.front.configuration_errors import InvalidConfiguration, kind_of, told, written
+from toolroll.front.configuration_errors import InvalidConfiguration, error_line, kind_of, path_in_file
 from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
-# What stands below these keys may be a secret, or hold one. A value of an unknown key is never shown.
+# Values below these keys may be or contain secrets. Values of unknown keys are never shown.
 _SECRET = {
     *("args", "catalog", "command", "command_prefix", "env", "envFile", "headers", "httpUrl", "key"),
     *("openapi", "serverUrl", "tokens_key", "url"),
@@ -25,7 +25,7 @@ _SECRET = {
 
 
 class Problems:
-    """Collects the problems of several parts of a configuration, so that one error tells all of them."""
+    """Collects the problems of several parts of a configuration into one error."""
 
     def __init__(self) -> None:
         self._found: list[InvalidDefinition] = []
@@ -34,14 +34,14 @@ class Problems:
         return self
 
     def __exit__(self, _: object, error: object, __: object) -> bool:
-        """Keeps an InvalidDefinition; other errors go on."""
+        """Keeps an InvalidDefinition; lets other errors pass."""
         if not isinstance(error, InvalidDefinition):
             return False
         self._found += error.problems if isinstance(error, InvalidConfiguration) else [error]
         return True
 
     def check(self) -> None:
-        """Raises InvalidConfiguration, if anything was found."""
+        """Raises InvalidConfiguration if there were problems."""
         if self._found:
             raise InvalidConfiguration(sorted(self._found, key=lambda each: each.line or 0))
 
@@ -61,7 +61,7 @@ class Document:
 
     @classmethod
     def of(cls, path: Path) -> Document:
-        """Reads a file; comments and commas before a closing bracket are allowed, as VS Code writes them.
+        """Reads a file. As in VS Code, comments and commas before a closing bracket are allowed.
 
         Raises:
             InvalidDefinition: it is no JSON object.
@@ -74,7 +74,7 @@ class Document:
         try:
             json.loads(text)
         except RecursionError:
-            pass  # `parse` says where
+            pass  # `parse` finds the place
         except ValueError:
             text = without_comments(text)
         value = parse(text, file)
@@ -127,17 +127,17 @@ class Document:
         except ValidationError as error:
             found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
             for each in error.errors(include_url=False):
-                found.setdefault(tuple(written(value, each)), []).append(each)
+                found.setdefault(tuple(path_in_file(value, each)), []).append(each)
             raise InvalidConfiguration(
                 [
-                    self._problem((*path, *where), told(kind, where, problems, _SECRET))
+                    self._problem((*path, *where), error_line(kind, where, problems, _SECRET))
                     for where, problems in found.items()
                 ]
             ) from None
 
 
 def without_comments(text: str) -> str:
-    """Puts blanks in place of comments and of commas before a closing bracket. Lines stay."""
+    """Replaces comments, and commas before a closing bracket, by blanks. Line numbers stay."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]

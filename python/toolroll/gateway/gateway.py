@@ -1,4 +1,4 @@
-"""`Gateway`: many MCP servers behind one, from their start to the one decision about their tools."""
+"""`Gateway`: starts and stops many MCP servers, and decides about their tools in one place."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Gateway:
     Attributes:
         upstreams: the servers by name.
         catalog: the tools of the servers.
-        clients: what is known of clients.
-        on_update: is called when a subscribed resource has changed.
+        clients: the gateway's knowledge of its clients.
+        on_update: called when a subscribed resource has changed.
     """
 
     def __init__(self, configuration: Configuration, catalog: ToolCatalog, state: Path) -> None:
@@ -88,7 +88,7 @@ class Gateway:
     async def running(self, began: float | None = None) -> AsyncIterator[Gateway]:
         """Starts all servers, guardians first, and stops them at the end.
 
-        began: since when clients wait, by the monotonic clock; by default from now on.
+        began: the time since which clients wait, by the monotonic clock; by default now.
         """
         self._began = time.monotonic() if began is None else began
         try:
@@ -126,7 +126,7 @@ class Gateway:
     async def known(self, at_most_s: float = 0.0) -> None:
         """Waits until every server has sent its lists, or cannot be started.
 
-        at_most_s: after the start, if that is longer than the first list may take.
+        at_most_s: the longest wait after the start, if that is longer than the wait for the first list.
         """
         limit_s = max(at_most_s, self.options.first_list_s)
         with anyio.move_on_after(max(0.0, self._began + limit_s - time.monotonic())):
@@ -134,7 +134,7 @@ class Gateway:
                 await event.wait()
 
     async def started(self, server: str, at_most_s: float) -> bool:
-        """Waits for a server that is being started, at most so long after the start; whether it had to."""
+        """Waits for a starting server, up to this time after the start. Returns whether it waited."""
         if self._known[server].is_set():
             return False
         with anyio.move_on_after(max(0.0, self._began + at_most_s - time.monotonic())):
@@ -159,7 +159,7 @@ class Gateway:
             self._tasks.start_soon(self.on_update, upstream, user, params)  # a slow client holds up no server
 
     async def _take_over(self) -> None:
-        """Takes lists of servers over. Lists that come together are shown together."""
+        """Stores new lists of servers. Lists that arrive together are published together."""
         while True:
             await self._has_pending.wait()
             self._has_pending = anyio.Event()
@@ -188,7 +188,7 @@ class Gateway:
             await self._changed("tools", "prompts", "resources")
 
     async def _review_offers(self, upstreams: Iterable[Upstream]) -> None:
-        """Takes approved prompts and resources over. Files of several servers are written side by side."""
+        """Stores approved prompts and resources. Files of several servers are written in parallel."""
         async with self._reviewing, anyio.create_task_group() as tasks:
             for upstream in upstreams:
                 tasks.start_soon(self._review, upstream)
@@ -202,10 +202,7 @@ class Gateway:
                 _log.warning("server %r: its prompts and resources are not taken over: %s", name, error)
 
     async def _compare(self) -> None:
-        """Compares the servers' lists from time to time, and notes which servers are away.
-
-        A change in the registry (a rule, a pin, an approval) changes clients' lists, too.
-        """
+        """Compares the servers' lists from time to time, and notes which servers are down."""
         compared, absent, revision = time.monotonic(), self._absent(), self.catalog.revision
         while True:
             await anyio.sleep(1.0)

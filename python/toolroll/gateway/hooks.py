@@ -1,4 +1,4 @@
-"""Hooks: what happens before and after each call of a server's tool."""
+"""Hooks: run before and after each call of a server's tool."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ class PlannedCall:
     """A call that policy allows.
 
     Attributes:
-        caller: who calls.
         tool: as the catalog has it.
         server: which has the tool.
-        arguments: for it.
     """
 
     caller: Caller
@@ -39,9 +37,9 @@ class Refused(Exception):
 
 
 class CallHook(Protocol):
-    """Looks at calls of servers' tools. A subclass overrides what it needs.
+    """Inspects calls of servers' tools. A subclass overrides the methods that it needs.
 
-    `before` runs in the order of the hooks, `after` in the opposite order. An error of a hook fails its call.
+    `before` runs in the order of the hooks, `after` in reverse order. An error in a hook fails its call.
     """
 
     async def before(self, call: PlannedCall) -> PlannedCall:
@@ -60,7 +58,7 @@ class CallHook(Protocol):
 class AskFirst(CallHook):
     """Asks the user before each call of a tool that may destroy something.
 
-    A tool may, unless it says that it does not: so the protocol defines `destructiveHint`.
+    A tool may, unless it declares otherwise: the protocol defines `destructiveHint` so.
     """
 
     async def before(self, call: PlannedCall) -> PlannedCall:
@@ -96,6 +94,6 @@ class AskFirst(CallHook):
 
 
 def is_destructive(tool: Tool) -> bool:
-    """Whether the tool may destroy something: it does not say that it only reads or only adds."""
+    """Whether the tool may destroy something: it does not declare that it only reads or adds."""
     hints = tool.hints
     return hints.get("destructiveHint") is not False and hints.get("readOnlyHint") is not True

@@ -41,10 +41,10 @@ class _Session:
 
 
 class HttpSessions:
-    """Limits the sessions of the application behind it, so that nobody takes the sessions of others.
+    """Limits the sessions of the application behind it, so that no client can use up the sessions of others.
 
-    If there are too many, one that is not in use ends: of the owner with most sessions, the one that was not
-    used for longest. Its client opens another, as the protocol demands.
+    If there are too many, the owner with the most sessions loses its least recently used idle one. Its client
+    then opens another, as the protocol requires.
     """
 
     def __init__(self, app: ASGIApp, most: int = MOST) -> None:
@@ -56,7 +56,7 @@ class HttpSessions:
         """Passes a request on."""
         session_id = _session_id(scope["headers"])
         if session_id is None:
-            await self._app(scope, receive, self._noting(scope, send))
+            await self._app(scope, receive, self._session_noter(scope, send))
             while len(self._sessions) > self._most and (spare := self._spare()) is not None:
                 await self._end(spare)
             return
@@ -73,7 +73,7 @@ class HttpSessions:
             if scope["method"] == "DELETE":
                 self._sessions.pop(session_id, None)
 
-    def _noting(self, scope: Scope, send: Send) -> Send:
+    def _session_noter(self, scope: Scope, send: Send) -> Send:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 session_id = _session_id(message.get("headers", ()))
@@ -99,7 +99,7 @@ class HttpSessions:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: Message) -> None:
-            """Nobody waits for the answer."""
+            """Discards the answer."""
 
         await self._app({**scope, "method": "DELETE", "headers": headers}, receive, send)
 
@@ -109,7 +109,7 @@ def _session_id(headers: Any) -> str | None:
 
 
 def _owner(scope: Scope) -> object:
-    """Returns the sender of a request: the bearer of its token, or its address where nobody signs in."""
+    """Returns the sender of a request: the bearer of its token, or without sign-in its address."""
     token = getattr(scope.get("user"), "access_token", None)
     if token is None:
         return (scope.get("client") or ("",))[0]
@@ -174,7 +174,7 @@ class RestEndpoint:
 
 
 def _answer_with(result: Any, what: str, conversation: str) -> Response:
-    """Answers with the result, or says why it is no JSON: servers may send NaN or lone surrogates."""
+    """Answers with the result, or with an error for NaN and lone surrogates, which servers may send."""
     try:
         return JSONResponse(result, headers={_CONVERSATION: conversation})
     except RecursionError:
@@ -184,7 +184,7 @@ def _answer_with(result: Any, what: str, conversation: str) -> Response:
 
 
 def _fault_in(value: Any, place: str = "it") -> str | None:
-    """Returns the place of the first value that JSON does not have, in words; None if there is none."""
+    """Returns the place of the first value that JSON does not allow, in words; None if there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{place} is {value}, must be a finite number"
     if isinstance(value, str):

@@ -46,11 +46,11 @@ _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 
 class IssuerUnavailable(AuthenticationError):
-    """The issuer or the registry does not answer, so a token can be neither accepted nor refused."""
+    """The issuer or the registry does not answer, so the token cannot be checked."""
 
 
 class KeyForbidden(AuthenticationError):
-    """The key is valid, and is none for the gateway's tools."""
+    """The key is valid, but does not allow the use of the gateway's tools."""
 
 
 class VerifiedToken(AccessToken):  # type: ignore[misc]
@@ -70,7 +70,7 @@ class Identity:
         folder: Path,
         registry_keys: ServiceKeys | None = None,
     ) -> None:
-        """others: values for what the options do not map. folder: of the configuration.
+        """others: values of fields that the options do not map. folder: of the configuration.
 
         registry_keys: the service keys of a registry, if they are accepted.
 
@@ -157,7 +157,7 @@ class Identity:
         return self._of_key(token, key.key_id, caller)
 
     def _of_key(self, token: str, name: str, caller: CallerOptions) -> VerifiedToken:
-        """Returns the bearer of a key, which counts as a token with all scopes."""
+        """Returns the bearer of a key. A key counts as a token with all scopes."""
         scopes = list(self.options.scopes)
         return VerifiedToken(
             token=token, client_id=f"key {name}", scopes=scopes, subject=caller.user, caller=caller
@@ -179,7 +179,7 @@ class Identity:
         """Returns the caller that the claims describe.
 
         Raises:
-            Denied: the claim of the organisation or user is missing, or a claim has another type.
+            Denied: the claim of the organisation or user is missing, or a claim has the wrong type.
         """
         found = self._others.model_dump()
         for field in ClaimNames.model_fields:
@@ -244,7 +244,7 @@ def identified_caller(process: str) -> FindCaller:
 
 
 def on_authentication_error(_: HTTPConnection, error: AuthenticationError) -> Response:
-    """Answers a request whose token cannot be verified now, or whose key is for something else."""
+    """Answers a request whose token cannot be checked now, or whose key has another purpose."""
     _log.warning("%s", error)
     if isinstance(error, KeyForbidden):
         return JSONResponse({"error": "insufficient_scope", "error_description": str(error)}, 403)

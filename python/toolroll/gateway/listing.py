@@ -36,7 +36,7 @@ class Listing:
     Attributes:
         tools, prompts: by the server's own names.
         resources, templates: by URI, and by URI template.
-        problems: what was left out and why, in sentences.
+        problems: the omitted items with reasons, in sentences.
     """
 
     tools: Mapping[str, Json] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def without_excluded(
 ) -> Listing:
     """Returns the listing without the tools that the configuration switches off; "*" stands for all.
 
-    A name that no tool has is a problem: a tool whose name is mistyped is not off.
+    An unknown name is a problem: a mistyped name leaves its tool switched on.
     """
     problems = [
         f"switched {state}: the server has no tool {name[:80]!a}{nearest(name, listing.tools)}"
@@ -100,7 +100,7 @@ async def _read(
             page = await request(method, {} if cursor is None else {"cursor": cursor})
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and not items:
-                return []  # it says that it has them and does not
+                return []  # it declares them, but has none
             raise
         found = page.get(kind)
         if not isinstance(found, list):
@@ -125,7 +125,7 @@ async def _read(
 
 
 def _measured(item: Any) -> tuple[int, str]:
-    """Returns the bytes of an item as JSON, and why it is left out; "" if it is not."""
+    """Returns the bytes of an item as JSON, and the reason to omit it; "" for none."""
     try:
         text = json.dumps(item, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())

@@ -1,7 +1,7 @@
-"""The logs of a gateway: of calls, and of what servers write to standard error. Each file has a limit.
+"""The logs of a gateway: calls, and the servers' standard error. Each file has a limit.
 
-A server's process gets a pipe and not the file, so it cannot write more than the gateway copies. The gateway
-reads what comes too fast and leaves it out, so no process waits for long because it writes much.
+A server's process writes to a pipe, not to the file, so the gateway limits what reaches the file. If a server
+writes too fast, the gateway reads and discards the surplus, so that the process is not blocked for long.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from toolroll.gateway.places import private_folder
 
 
 class BoundedFile:
-    """A log file. At its limit it is renamed and replaces the older one: both take at most twice the limit.
+    """A log file. At its limit it is renamed and replaces the older file: both take at most twice the limit.
 
-    Several processes may append to it. They can exceed the limit by what they write at the same moment.
+    Several processes may append to it. Writes at the same moment may exceed the limit.
     """
 
     def __init__(self, path: Path, most: int) -> None:
@@ -38,7 +38,7 @@ class BoundedFile:
         self._lock = threading.Lock()
 
     def append(self, data: bytes) -> None:
-        """Appends the data, or its end if it is too long. A disk that fails costs the data alone."""
+        """Appends the data, or its end if it is too long. If the disk fails, the data are lost."""
         data = data[-self._most :]
         with self._lock, suppress(OSError):
             if self._size() + len(data) > self._most:
@@ -64,7 +64,7 @@ class BoundedFile:
             os.truncate(self.path, 0)
 
     def text(self) -> str:
-        """Returns the text of both files, the oldest first."""
+        """Returns the text of both files, older first."""
         found = ""
         for path in (self.older, self.path):
             with suppress(OSError):
@@ -77,7 +77,7 @@ KEPT, KEPT_PER_S = 2_000_000, 100_000  # bytes that are copied at once, and all 
 READS, READS_PER_S = 100, 100  # of pipes, at once and all the time; a process that writes more waits for them
 _CHUNK = 65_536  # bytes of a read: all that a pipe holds
 _END = 4_096  # bytes of the end that are kept whatever was left out
-_QUIET_S = 1.0  # after which the end of what was left out is written
+_QUIET_S = 1.0  # after which the end of the omitted bytes is written
 _LAST_S = 0.5  # that the pipe of a process may stay open after it: its children may have it, too
 _HAS_THREADS = sys.platform == "win32"  # whose event loops cannot wait for such pipes
 
@@ -97,7 +97,7 @@ class ServerLog:
             self.file.append(data)
 
     def new(self) -> ProcessLog:
-        """Returns the log of a process that is started now."""
+        """Returns the log of a new process."""
         return ProcessLog(self.file, self._kept, self._reads)
 
 
@@ -105,7 +105,7 @@ class ProcessLog:
     """The log of one process.
 
     Attributes:
-        end: the last bytes that it wrote.
+        end: the last bytes of its output.
     """
 
     def __init__(self, file: BoundedFile, kept: Budget, reads: Budget) -> None:
@@ -156,10 +156,10 @@ class ProcessLog:
             is_done.set()
 
     async def add(self, data: bytes) -> None:
-        """Copies bytes, or leaves them out."""
+        """Copies bytes, or omits them."""
         self.end = (self.end + data)[-_END:]
         if self._kept.take(len(data)):
-            await self._write(self._told(self._left_out) + data)
+            await self._write(self._omission_note(self._left_out) + data)
         else:
             self._left_out += len(data)
         await anyio.sleep(self._reads.owe(1))
@@ -168,11 +168,11 @@ class ProcessLog:
         await anyio.to_thread.run_sync(self._file.append, data)
 
     def _ending(self) -> bytes:
-        """Returns the end of the bytes that were left out, with their number."""
+        """Returns the end of the omitted bytes, with their number."""
         end = self.end[-self._left_out :]
-        return self._told(self._left_out - len(end)) + end
+        return self._omission_note(self._left_out - len(end)) + end
 
-    def _told(self, left_out: int) -> bytes:
+    def _omission_note(self, left_out: int) -> bytes:
         self._left_out = 0
         return f"\n[toolroll: {left_out:,} bytes left out]\n".encode() if left_out else b""
 
@@ -194,15 +194,15 @@ _LONGEST = 300  # characters of any other value
 _EVERY_S = 0.5
 _ENCODED = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `json.dumps` makes an encoder for each
 
-# The tool itself says "succeeded" or "failed"; "unavailable": the server did not answer; "refused": no call.
+# "succeeded" or "failed": the tool's result; "unavailable": the server did not answer; "refused": no call.
 Ending = Literal["succeeded", "failed", "unavailable", "refused", "cancelled"]
 
 
 class CallLog:
-    """Appends calls to a file, many at once. A failing disk costs the log, not the call."""
+    """Appends calls to a file, in batches. If the disk fails, lines are lost, but no call fails."""
 
     def __init__(self, path: Path, arguments: bool) -> None:
-        """arguments: whether they are written, too. Arguments for sensitive servers never are."""
+        """arguments: whether to write the calls' arguments. Sensitive servers' are never written."""
         self.path, self._file, self._arguments = path, BoundedFile(path, _LARGEST), arguments
         self._entries: list[Mapping[str, Any]] = []
         self._has_entries = anyio.Event()
@@ -220,7 +220,7 @@ class CallLog:
         self._append(self._taken())
 
     def write(self, call: PlannedCall, ending: Ending, began: float, error: str = "") -> None:
-        """Adds a call, which is in the file after half a second. began: by the performance counter."""
+        """Adds a call, which is written within half a second. began: by the performance counter."""
         context = call.caller.context
         entry: dict[str, Any] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

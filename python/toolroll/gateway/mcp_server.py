@@ -30,10 +30,10 @@ _INSTRUCTIONS = (
 
 
 class McpServer:
-    """Answers all clients, and finds out the caller of each request."""
+    """Answers all clients, and determines the caller of each request."""
 
     def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[CallHook] = ()) -> None:
-        """hooks: run before and after each call, behind the hooks that the options add."""
+        """hooks: run around each call, inside the hooks of the options."""
         self._gateway, self._caller_of = gateway, caller_of
         self._tools = ToolCalls(gateway, hooks)
         self._offers = Offers(gateway)
@@ -64,13 +64,13 @@ class McpServer:
     async def _list_tools(self, incoming: Incoming) -> Json:
         caller = await self._caller(incoming)
         found = self._lists.of(await self._tools.list_tools(caller))
-        if incoming.has_connection:  # a connection that can be told of changes
+        if incoming.has_connection:  # a connection that can get notifications
             client = self._gateway.clients.of(caller.client_key)
             client.listener, client.list_digest = caller, found.digest
         return found.result
 
     def _forget_at_end(self, caller: Caller) -> None:
-        """Makes the end of a session over HTTP drop all that is kept of it."""
+        """Drops the knowledge of a client when its session over HTTP ends."""
         incoming = caller.incoming
         if incoming.session_id and incoming.has_connection:
             client = self._gateway.clients.of(caller.client_key)
@@ -123,7 +123,7 @@ class McpServer:
         return caller
 
     async def _changed(self, kind: str) -> None:
-        """Tells clients whose lists have changed."""
+        """Notifies clients whose lists have changed."""
         await self.side.publish(kind)
         for key, client in self._gateway.clients:
             listener = client.listener
@@ -136,7 +136,7 @@ class McpServer:
                 client.listener = None
 
     async def _has_other_tools(self, client: KnownClient, listener: Caller) -> bool:
-        """Whether a client's list differs from its last one; True also if no list can be made now."""
+        """Whether a client's list differs from its last one; also True if no list can be made now."""
         try:
             now = self._lists.of(await self._tools.list_tools(listener)).digest
         except Exception as error:  # a host that is too busy for a moment: the client asks again by itself

@@ -24,7 +24,7 @@ from toolroll.model.errors import ToolrollError
 class Offers:
     """Prompts and resources of the servers. Prompts get the server's prefix, resources keep their URIs.
 
-    A caller who may have no tool of a server gets no prompt or resource of it either.
+    A caller gets a server's prompts and resources only if it may have one of the server's tools.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -32,9 +32,9 @@ class Offers:
         self._names = ToolNames(gateway.upstreams, gateway.options.separator)
 
     async def listed(self, caller: Caller, kind: str) -> list[Json]:
-        """Returns all "prompts", "resources" or "resourceTemplates" of this caller.
+        """Returns this caller's "prompts", "resources" or "resourceTemplates", whichever is asked for.
 
-        A resource is left out if it belongs to another server. A resource that several servers list says so.
+        Omits a resource that belongs to another server, and marks a resource that several servers list.
         """
         await self._gateway.known()
         found: dict[str, Json] = {}
@@ -56,7 +56,7 @@ class Offers:
         return list(found.values())
 
     async def passed(self, caller: Caller) -> Json:
-        """Passes a request on to the server of its prompt or resource.
+        """Forwards a request to the server of its prompt or resource.
 
         Raises:
             MCPError: no server has the prompt or resource, or the server answered with an error.
@@ -114,7 +114,7 @@ def _several(servers: list[str]) -> str:
 _log = logging.getLogger("toolroll.gateway")
 
 MOST = 1_000  # subscriptions of one client
-_BETWEEN_S = 0.1  # a resource that changes more often is told of less often
+_BETWEEN_S = 0.1  # notifications of faster changes are combined
 _TELL_S = 5.0  # after which a client that takes no notification is taken for gone
 _METHOD = "notifications/resources/updated"
 
@@ -124,14 +124,14 @@ Updated = Callable[[str], Awaitable[None]]
 class Subscriptions:
     """Subscriptions of clients to resources. A server gets one for each URI, however many clients have it.
 
-    A client hears of a change only if the connection of its own user reports it. The subscriptions of a
-    client that has left end with its session, or when it cannot be told of a change.
+    A client is notified only of changes that its own user's connection reports. Its subscriptions end with
+    its session, or when a notification cannot be delivered.
     """
 
     def __init__(self, gateway: Gateway, offers: Offers) -> None:
         self._gateway, self._offers, self._clients = gateway, offers, gateway.clients
-        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → how it is told
-        self._telling: set[Resource] = set()  # clients are being told of a change, or were a moment ago
+        self._subscribers: dict[Resource, dict[str, Updated]] = {}  # → client → its listener
+        self._telling: set[Resource] = set()  # their notifications run, or ended a moment ago
         self._again: set[Resource] = set()  # changed meanwhile
         gateway.on_update = self._updated
 
@@ -173,7 +173,7 @@ class Subscriptions:
                     await self._remove(key, listener)
 
     def end(self, client: str, resources: Iterable[Resource]) -> None:
-        """Ends subscriptions of a client that has left."""
+        """Ends the subscriptions of a disconnected client."""
         for resource in list(resources):
             self._gateway.tasks.start_soon(self._remove, resource, client)
 

@@ -71,7 +71,7 @@ class ServerOptions(_Section):
     @model_validator(mode="before")
     @classmethod
     def _is_spelt_our_way(cls, value: Any) -> Any:
-        """Names the right key, because the most similar one may mean the opposite."""
+        """Names the right key for another spelling: the most similar key may mean the opposite."""
         for key in value if isinstance(value, dict) else ():
             if key in _SPELLINGS:
                 raise ValueError(
@@ -136,7 +136,7 @@ class IdentityOptions(_Section):
     Attributes:
         url: the address of the gateway for clients, without a path.
         issuer: the OpenID Connect provider whose tokens are accepted; "" accepts no tokens.
-        audience, scopes: what tokens must have; the default audience is the URL with `/mcp`.
+        audience, scopes: required of tokens; the default audience is the URL with `/mcp`.
         keys: service keys by name.
         registry_keys: the bearers of the registry's service keys; None refuses these keys.
     """
@@ -152,7 +152,7 @@ class IdentityOptions(_Section):
     @field_validator("url", "issuer")
     @classmethod
     def _is_safe(cls, value: str) -> str:
-        """Refuses addresses on whose way others can read tokens."""
+        """Refuses addresses over which others can read tokens."""
         host = urlsplit(value).hostname or ""
         if value and not value.startswith("https://") and not is_loopback(host):
             raise ValueError(f"is {without_secrets(value)!r:.200}, must begin with https://")
@@ -171,7 +171,7 @@ class IdentityOptions(_Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host can be reached from this machine alone."""
+    """Whether only this machine can reach the host."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -188,7 +188,7 @@ class HttpOptions(_Section):
 
     @property
     def front(self) -> FrontLimits:
-        """Returns the limits for a front. A body has at most 4 MiB, the limit of the package `mcp`."""
+        """Returns the front's limits. A body has at most 4 MiB, the limit of the package `mcp`."""
         return FrontLimits(
             connections=self.max_connections,
             header_bytes=self.max_header_bytes,

@@ -1,4 +1,4 @@
-"""Where the gateway keeps its configuration and its state."""
+"""Paths of the gateway's configuration and state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def state_folder(configuration: Path) -> Path:
 def private_folder(path: Path) -> Path:
     """Makes a folder and missing folders above it. Only their owner may enter them.
 
-    If it is there already, and others may enter a folder of this user, it is closed to them.
+    If the folder exists and belongs to this user, access by others is removed.
     """
     for each in (*reversed(path.parents), path):
         if not each.is_dir():
@@ -48,5 +48,5 @@ def log_file(state: Path, server: str) -> Path:
 
 
 def registry_url(options: GatewayOptions, state: Path) -> str:
-    """Returns the URL of the registry in the options; by default of a file in the folder."""
+    """Returns the URL of the registry: from the options, or by default a file in the folder."""
     return options.catalog or f"sqlite:///{state / 'registry.db'}"

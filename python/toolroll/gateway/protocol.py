@@ -1,7 +1,7 @@
-"""The words of MCP that both sides of the gateway speak: JSON objects, errors and the HTTP client.
+"""MCP's messages for both sides of the gateway: JSON objects, errors and the HTTP client.
 
 The gateway passes parameters and results on as JSON objects. The models of the package `mcp` would lose
-fields that they do not know, and take time.
+unknown fields, and take time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RawMessage:
 
 
 class RawResult:
-    """Stands for a result's model where the result is needed as it came."""
+    """Replaces a result's model if the unchanged result is needed."""
 
     @classmethod
     def model_validate(cls, value: Json, **_: Any) -> Json:
@@ -57,18 +57,18 @@ def text_result(text: str, is_error: bool = False) -> Json:
 
 
 def is_closed(error: MCPError) -> bool:
-    """Whether the error says that the connection is closed. The package raises it, no server."""
+    """Whether the error says that the connection is closed. Only the package raises it, never a server."""
     return (error.code, error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def visible_error(error: MCPError) -> MCPError:
-    """A server's error for a model: its message is bounded, and has only visible characters."""
+    """A server's error for a model, with a bounded message of visible characters only."""
     told = paragraphs(error.message, _LONGEST_MESSAGE)
     return error if told == error.message else MCPError(error.code, told, error.data)
 
 
 def host_of(error: Exception) -> str:
-    """The text " at HOST:PORT" of an HTTP request that failed; "" where it is not known."""
+    """The text " at HOST:PORT" of a failed HTTP request; "" if it is unknown."""
     try:
         url = error.request.url  # type: ignore[attr-defined]
     except RuntimeError:
@@ -83,9 +83,9 @@ def httpx_client(headers: Mapping[str, str] | None = None, auth: Any = None, tim
 
 
 def tool_problem(tool: object) -> str:
-    """Why the package refuses this tool of a list, in one line; "" if it does not.
+    """Why the package refuses this tool, in one line; "" if it accepts it.
 
-    One wrong tool makes a whole list invalid. So the gateway takes wrong ones out first.
+    One wrong tool makes a whole list invalid, so the gateway removes wrong tools first.
     """
     try:
         types.methods.validate_server_result("tools/list", _HANDSHAKE, {"tools": [tool]})

@@ -1,6 +1,6 @@
-"""Questions of servers to clients: limited in number and length, and each begins with its server's name.
+"""Servers' questions to clients: bounded in number and length, and labelled with the server's name.
 
-A person sees the server's words, and the model of the client reads them.
+A person reads the server's words, and so does the client's model.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from toolroll.gateway.protocol import INVALID_PARAMS, Json
 from toolroll.gateway.server_spec import LONGEST_NAME
 
 LARGEST = 1_000_000  # characters of a question as JSON
-_LONGEST_MESSAGE = 2_000  # characters of what a person is asked
+_LONGEST_MESSAGE = 2_000  # characters of a question to a person
 _LONGEST_LABEL = 200  # characters of the name or description of a field
 _LABELS = ("title", "description")
-_UNSEEN = ("default", "pattern")  # what a person may change, or does not see
+_UNSEEN = ("default", "pattern")  # a person may change them, or does not see them
 TOO_MANY = -32_029  # of the codes that JSON-RPC leaves to servers
 URL_NEEDED = -32_042  # the protocol's: whoever calls is to open the addresses in the error first
 _MINUTE_S = 60.0
@@ -33,7 +33,7 @@ class Questions:
     def __init__(
         self, server: str, a_call: int, a_minute: int, clock: Callable[[], float] = monotonic
     ) -> None:
-        """a_call, a_minute: most questions that a client gets during one call, and in a minute."""
+        """a_call, a_minute: the most questions to a client during one call, and in a minute."""
         self._sign = f"[{one_line(server, LONGEST_NAME)}] asks:"
         self._a_call, self._a_minute, self._clock = a_call, a_minute, clock
         self._asked: deque[tuple[float, str]] = deque()  # of the last minute: when, and which client
@@ -58,7 +58,7 @@ class Questions:
     def signed(self, method: str, params: Json) -> Json:
         """Returns the question for the client. Its texts begin with the server's name.
 
-        A message for a person is one line, so all of the server's words stand behind that name.
+        A message for a person is one line, so that no words of the server stand apart from that name.
 
         Raises:
             MCPError: a field of a form, or one of its options, has a name that a person cannot read.
@@ -71,12 +71,12 @@ class Questions:
         if method == "sampling/createMessage":
             begun = f"{self._sign} {params.get('systemPrompt') or ''}".rstrip()
             signed = self._signed(params.get("messages"))
-            # To the client, the context of "this server" is that of all servers behind the gateway.
+            # For the client, "this server" means all servers behind the gateway.
             return {**params, "includeContext": "none", "systemPrompt": begun, "messages": signed}
         return params
 
     def in_error(self, error: MCPError, client: str, in_call: int) -> MCPError:
-        """Returns the server's error for a client. Each address that it asks to open is a question.
+        """Returns the server's error for a client. Each address in it that asks to be opened is a question.
 
         Raises:
             MCPError: it is one question too many, too large, or malformed.

@@ -1,4 +1,4 @@
-"""Says why a server is away, and what to do."""
+"""Says why a server is down, and how to fix it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolroll.gateway.protocol import CONNECT_ERRORS, host_of, is_closed
 
 _LONGEST = 500  # characters of an error
 _LONGEST_QUOTED = 200  # of a server's own words; in quotes they may take twice as many
-# What npx writes behind the error that matters.
+# Lines that npx writes after the real error.
 _SAYS_NOTHING = re.compile(r"npm notice|npm (error|ERR!)\s*(A complete log of this run|$)")
 _ADVICE = {
     401: "it does not accept the header Authorization that is configured",
@@ -32,14 +32,14 @@ def quoted(words: str) -> str:
 
 
 def last_line(text: bytes, longest: int = _LONGEST_QUOTED) -> str:
-    """Returns the last line that is not blank and says something; "" if there is none."""
+    """Returns the last line with words; "" if there is none."""
     lines = text.decode("utf-8", "replace").split("\n")
     found = (line.strip() for line in reversed(lines))
     return next((line[:longest] for line in found if line and not _SAYS_NOTHING.match(line)), "")
 
 
 def exit_reason(exit_code: int) -> str:
-    """Says how a process ended."""
+    """Describes the end of a process."""
     if exit_code >= 0:
         return f"it ended with exit code {exit_code}"
     with suppress(ValueError):
@@ -48,7 +48,7 @@ def exit_reason(exit_code: int) -> str:
 
 
 def status_reason(status: int) -> str:
-    """Says what an HTTP status means that is no answer of MCP."""
+    """Explains an HTTP status that is no MCP answer."""
     with suppress(ValueError):
         told = f"its answer has the HTTP status {status} {HTTPStatus(status).phrase}"
         return f"{told}: {_ADVICE[status]}" if status in _ADVICE else told
@@ -56,7 +56,7 @@ def status_reason(status: int) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Says an error in one line; of a group of errors the first one."""
+    """Describes an error in one line; for a group of errors the first one."""
     error = first_error(error)
     if isinstance(error, TimeoutError):
         return str(error) or "it did not answer in time"
@@ -70,14 +70,14 @@ def reason_of(error: BaseException) -> str:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Returns the error itself; of a group of errors the first one."""
+    """Returns the error itself, or the first error of a group."""
     while inner := getattr(error, "exceptions", ()):
         error = inner[0]
     return error
 
 
 def _cause(error: BaseException) -> str:
-    """Returns the operating system's reason, below the errors of libraries."""
+    """Returns the operating system's reason behind an error of a library."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     if isinstance(error, ConnectionError) and error.errno:

@@ -1,6 +1,6 @@
 """References in a configuration: `${env:TOKEN}`, `${keyring:service/user}`, `${workspaceFolder}`.
 
-With references, no secret has to stand in the file. They are resolved when a server is started.
+With references, the file needs no secrets. They are resolved when a server starts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _INPUT_ADVICE = (
 
 
 def input_advice(name: str) -> str:
-    """Says what to write in place of `${input:NAME}`."""
+    """Says how to replace `${input:NAME}`."""
     return _INPUT_ADVICE.format(name)
 
 
@@ -85,7 +85,7 @@ def _secret(name: str) -> str:
     service, separator, user = name.partition("/")
     if not separator or not service or not user:
         raise InvalidInput(f"${{keyring:{name}}} must be ${{keyring:SERVICE/USER}}")
-    import keyring  # only where somebody uses it: its backends take a while to load
+    import keyring  # imported late: its backends take a while to load
     from keyring.errors import KeyringError
 
     try:

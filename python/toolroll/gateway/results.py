@@ -1,4 +1,4 @@
-"""Results of calls: pages of long ones, and whether wrong arguments were the reason of a failure."""
+"""Results of calls: splits long ones into pages, and finds failures caused by wrong arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolroll.model.errors import InvalidInput
 from toolroll.model.tools import Tool
 
 _LARGEST_KEPT = 8_000_000  # of one
-# A text of a server that looks like the end of one of our pages: it would say what to call next.
+# A server's text that imitates the end of one of our pages, which tells a model the next call.
 _FORGED_END = re.compile(r"\[(?=\s*(?i:page)\b[^\[\]]{0,80}\b" + READ_RESULT + r"\b)")
 
 READ_RESULT_TOOL = Tool(
@@ -41,7 +41,7 @@ READ_RESULT_TOOL = Tool(
 class LimitResults(CallHook):
     """A hook that shows the first page of long results.
 
-    The rest is kept in memory for the caller's own conversation.
+    The other pages stay in memory, for the same conversation only.
     """
 
     def __init__(self, limit: int, clients: Clients) -> None:
@@ -51,7 +51,7 @@ class LimitResults(CallHook):
     async def after(self, call: PlannedCall, result: Json) -> Json:
         """Shortens the texts of a result. Structured content and images stay as they are.
 
-        A text of the server that looks like the end of one of our pages begins with "(" in place of "[".
+        If a server's text imitates the end of one of our pages, its "[" becomes "(".
         """
         content = result.get("content")
         if not isinstance(content, list):
@@ -106,7 +106,7 @@ def _has_end(part: object) -> bool:
 
 
 def _texts(part: object) -> tuple[str, ...]:
-    """Returns the texts of a part that a model reads: its own, and the text of a resource in it."""
+    """Returns the texts that a model reads in a part: its own text, and the text of a resource in it."""
     if not isinstance(part, dict):
         return ()
     resource = part.get("resource")
@@ -122,14 +122,14 @@ def _without_end(part: Any) -> Any:
 
 
 _READ = 2_000  # characters of a result
-# What servers made with the packages of Python and TypeScript answer where their own check refuses arguments.
+# Answers of servers made with the Python and TypeScript packages, if their own check refuses arguments.
 _REFUSED = re.compile(r"-32602|[Ii]nput validation error|validation errors? for (?:\w+Arguments\b|call\[)")
 
 
 def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
     """Whether a call failed because of its arguments: the result says so, or they break the schema.
 
-    It takes half a second at the most.
+    It takes half a second at most.
     """
     content = result.get("content")
     for part in content if isinstance(content, list) else ():
@@ -139,7 +139,5 @@ def are_wrong(tool: Tool, arguments: Mapping[str, Any], result: Json) -> bool:
     schema = tool.parameters or {}
     try:
         return not Validator(schema).accepts(arguments, schema)
-    except (
-        Exception
-    ):  # too large to be checked, or a server's schema is none: then nobody knows whose fault it was
+    except Exception:  # too large to check, or an invalid schema: the cause is unknown
         return True

@@ -1,9 +1,8 @@
 """Reviews prompts and resources of servers, and decides which server a resource belongs to.
 
 The registry reviews tools; `ReviewedOffers` reviews the rest. The first list of a server is believed. Items
-that
-it adds or rewrites later wait: a new prompt is not shown, a rewritten prompt and resources are shown without
-their texts. A file for each server has digests of the approved items.
+that it adds or rewrites later wait: a new prompt is not shown, a rewritten prompt and resources are shown
+without their texts. A file for each server has digests of the approved items.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from toolroll.runtime.files import replace_file
 
 _log = logging.getLogger("toolroll.gateway")
 
-_LARGEST = 4_000_000  # bytes of a server's record; what has no room in it waits
+_LARGEST = 4_000_000  # bytes of a server's record; further items wait
 _LARGEST_WAITING = 1_000_000  # bytes of the items that a server's reviewer sees
 _DIGITS = 32  # of a digest
 _KINDS = ("prompts", "resources", "templates")
@@ -38,7 +37,7 @@ _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _ADDRESS = re.compile("[!-~]{1,2000}")
 _TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}")
 
-Record = dict[str, dict[str, str]]  # kind → name or URI → digest of what was approved
+Record = dict[str, dict[str, str]]  # kind → name or URI → digest of the approved item
 Waiting = dict[str, dict[str, Json]]  # kind → name or URI → item, as the server sent it
 
 
@@ -47,7 +46,7 @@ class ResourceClaims:
     """The resources that a server lists.
 
     Attributes:
-        uris: their URIs, and the server's templates.
+        uris: URIs, and the server's templates.
         starts: the fixed beginnings of the templates. A template that begins with a variable has none.
     """
 
@@ -61,7 +60,7 @@ class ResourceClaims:
         return cls(frozenset((*resources, *templates)), tuple(sorted(starts - {""})))
 
     def may_be(self, uri: str) -> bool:
-        """Whether the URI may belong to a template, or is a listed URI with a query or fragment."""
+        """Whether the URI may belong to a template, or equals a listed URI but for its query or fragment."""
         if uri.startswith(self.starts):
             return True
         return ("?" in uri or "#" in uri) and _PLAIN.split(uri, maxsplit=1)[0] in self.uris
@@ -73,8 +72,8 @@ class ServerOffers:
 
     Attributes:
         prompts, resources, templates: as in `Listing`, without texts that wait.
-        approved, later: the approved resources, and the resources that nobody has looked at.
-        held: the items that wait for approval, in words.
+        approved, later: the approved resources, and the resources not yet reviewed.
+        held: descriptions of the items that wait for approval.
     """
 
     prompts: Mapping[str, Json] = field(default_factory=dict)
@@ -89,8 +88,7 @@ class ReviewedOffers:
     """The offers of all servers of a gateway. Its methods read and write files.
 
     Attributes:
-        offered: by server. A server that has not sent its lists yet has the resources that were approved
-            before.
+        offered: by server. Before a server sends its lists, it has the resources approved earlier.
     """
 
     def __init__(self, folder: Path, reviews: Mapping[str, Review]) -> None:
@@ -112,7 +110,7 @@ class ReviewedOffers:
         return cls(state / "offers", reviews)
 
     def take_over(self, server: str, listing: Listing) -> None:
-        """Brings the offers of a server up to date with its list."""
+        """Updates the offers of a server from its list."""
         found = {"prompts": listing.prompts, "resources": listing.resources, "templates": listing.templates}
         review, record = self._reviews[server], self._record(server)
         if review == "auto":
@@ -161,12 +159,12 @@ class ReviewedOffers:
             self._write(self._waiting_path(server), _within(waiting))
 
     def is_changed(self, server: str) -> bool:
-        """Whether somebody has approved an item since this was last called."""
+        """Whether somebody has approved an item since the last call."""
         before, self._read_at[server] = self._read_at[server], _changed_at(self._path(server))
         return self._read_at[server] != before
 
     def waiting(self, server: str) -> Waiting:
-        """Returns the items that wait, as the server sent them last."""
+        """Returns the waiting items, in the server's latest form."""
         return self._read(self._waiting_path(server)) or {kind: {} for kind in _KINDS}
 
     def approve(self, server: str, waiting: Waiting) -> None:
@@ -200,7 +198,7 @@ class ReviewedOffers:
         return self._folder / f"{prefix_of(server)}.waiting.json"
 
     def _read(self, path: Path) -> dict[str, dict[str, Any]] | None:
-        """Returns a file's content by kind; None if there is no file. A damaged file has approved nothing."""
+        """Returns a file's content by kind; None without a file. In a damaged file nothing is approved."""
         try:
             found = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -219,10 +217,10 @@ class ReviewedOffers:
 
 
 def owners(offered: Mapping[str, ServerOffers], uri: str) -> list[str]:
-    """Returns the servers with the best claim to a URI. If there are several, none of them may be asked.
+    """Returns the servers with the best claim to a URI. If there are several, no request may go to them.
 
-    A listed URI comes before a template, and an approved claim before one that nobody has looked at. A listed
-    URI that nobody has looked at counts as a template: either server could be the hostile one.
+    A listed URI comes before a template, and an approved claim before an unreviewed one. An unreviewed URI
+    counts as a template, since either server could be hostile.
     """
     listed = [server for server, each in offered.items() if uri in each.approved.uris]
     if listed:
@@ -241,7 +239,7 @@ def _changed_at(path: Path) -> int:
 
 
 def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
-    """Makes the record of a server's first list, as far as it has room."""
+    """Makes the record of a server's first list, up to the size limit."""
     record: Record = {kind: {} for kind in _KINDS}
     size = 0
     for kind in _KINDS:
@@ -253,7 +251,7 @@ def _recorded(found: Mapping[str, Mapping[str, Json]]) -> Record:
 
 
 def _digest(kind: str, item: Json) -> str:
-    """Digests all that a reader may see of an item, without fields that change with a resource's content."""
+    """A digest of all that a reader may see of an item, without fields that change with its content."""
     stable = dict(item)
     if kind == "resources":
         if type(stable.get("size")) is int:
@@ -264,7 +262,7 @@ def _digest(kind: str, item: Json) -> str:
     try:
         text = json.dumps(stable, sort_keys=True)
     except (ValueError, TypeError, RecursionError):
-        return secrets.token_hex(_DIGITS // 2)  # nobody can approve what cannot be compared
+        return secrets.token_hex(_DIGITS // 2)  # an item without digest cannot be approved
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -290,7 +288,7 @@ def without_texts(item: Json) -> Json:
 
 
 def _within(waiting: Waiting) -> Waiting:
-    """Returns as many of the items as have room in a file."""
+    """Returns as many of the items as fit into a file."""
     size, kept = 0, {kind: dict[str, Json]() for kind in _KINDS}
     for kind, items in waiting.items():
         for name, item in items.items():

@@ -1,6 +1,6 @@
 """Writes the answer of a search as short Markdown.
 
-Every text of a server passes through `toolroll.formats.foreign_text`: `fill` refuses others.
+`fill` accepts a server's texts only in the types of `toolroll.formats.foreign_text`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = {"type", "properties", "additionalProperties", "$schema", "title"}
 
 
 def markdown(answer: str) -> str:
-    """Writes the JSON answer of a search as Markdown: half the tokens, and models read it as well."""
+    """Writes the JSON answer of a search as Markdown, in half the tokens. Models read both equally well."""
     content = json.loads(answer)
     parts: list[str] = [line_text(content["note"])] if "note" in content else []
     for tool in content["tools"]:

@@ -1,12 +1,12 @@
-"""Limits what servers send: lines over stdio, answers over HTTP, and lists with broken items.
+"""Limits the output of servers: lines over stdio, answers over HTTP, and lists with broken items.
 
-The package `mcp` reads a line or an answer however long it gets. It takes the name of a codec for the
-output of a process: `LineDecoder` hands over whole lines, and replaces a line that is too long by a short
-text. `Traffic` recognises that text and ends the connection.
+The package `mcp` reads lines and answers of any length. It lets the caller name a codec for the output of a
+process: `LineDecoder` decodes whole lines, and replaces a line that is too long by a short text. `Traffic`
+recognises that text and ends the connection.
 
 JSON parsers refuse a whole message for one value that is nested too deeply, or that has a lone surrogate, a
-control character or a number of thousands of digits. In a list, `MARK` takes the place of such a value, and
-`read_listing` leaves out the items with the mark.
+control character or a number of thousands of digits. In a list, `MARK` replaces such a value, and
+`read_listing` omits the items with the mark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolroll.gateway.budget import Budget
 MARK = "nested too deeply, or no text or number of JSON"
 DEEPEST = 100  # levels of a message
 LARGEST = 10_000_000  # bytes; a longer list is refused anyway
-PER_S = 100_000  # bytes that are searched for such values all the time; it takes a second for 8 MB
+PER_S = 100_000  # bytes that are always searched for such values; 8 MB take a second
 _LISTS = re.compile(rb'"(?:tools|prompts|resources|resourceTemplates)"\s*:')
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s,:"\[\]{}]+', re.DOTALL)
 _ODD = re.compile(rb"[\\\x00-\x1f\x80-\xff]")  # in a string
@@ -49,7 +49,7 @@ class WholeLists:
 
 
 def has_list(message: bytes) -> bool:
-    """Whether a message may have a list. Quick."""
+    """Whether a message may contain a list. Quick."""
     return _LISTS.search(message) is not None
 
 
@@ -86,10 +86,10 @@ LONGEST = 32_000_000  # bytes
 
 
 class Meter:
-    """Counts the bytes that are read from a server, without limits.
+    """Counts a server's bytes, without limits.
 
     Attributes:
-        held: bytes of answers that have not ended.
+        held: bytes of unfinished answers.
     """
 
     def __init__(self) -> None:
@@ -105,15 +105,15 @@ TOO_LONG = f"a line of its output has more than {LONGEST:,} bytes"
 
 
 class LineDecoder(codecs.IncrementalDecoder):
-    """Decodes whole lines of UTF-8. The beginning of a line waits for its end."""
+    """Decodes whole lines of UTF-8, and keeps the beginning of a line until its end arrives."""
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
-        self._begun, self._is_skipping = bytearray(), False
+        self._partial, self._is_skipping = bytearray(), False
         self._meter, self._lists = METER.get(Meter()), WholeLists()
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
-        """Returns the lines that end in the data. final: the last line ends here, too."""
+        """Returns the lines that end in the data. final: whether the last line ends here, too."""
         self._meter.read(len(data))
         if self._is_skipping:
             _, end, data = bytes(data).partition(b"\n")
@@ -123,28 +123,28 @@ class LineDecoder(codecs.IncrementalDecoder):
         lines, end, rest = bytes(data).rpartition(b"\n")
         text = ""
         if end:
-            lines = bytes(self._begun) + lines if self._begun else lines
+            lines = bytes(self._partial) + lines if self._partial else lines
             if has_list(lines):
                 lines = b"\n".join(map(self._lists.readable, lines.split(b"\n")))
             text = lines.decode("utf-8", self.errors) + "\n"
-            self._begun.clear()
-        self._begun += rest
-        if len(self._begun) > LONGEST:
-            self._begun.clear()
+            self._partial.clear()
+        self._partial += rest
+        if len(self._partial) > LONGEST:
+            self._partial.clear()
             self._is_skipping = True
             text += f"{TOO_LONG}\n"
         if final:
-            text += self._begun.decode("utf-8", self.errors)
-            self._begun.clear()
+            text += self._partial.decode("utf-8", self.errors)
+            self._partial.clear()
         return text
 
     def reset(self) -> None:
-        """Forgets the line that has begun."""
-        self._begun, self._is_skipping = bytearray(), False
+        """Drops an unfinished line."""
+        self._partial, self._is_skipping = bytearray(), False
 
 
 def is_too_long(error: Exception) -> bool:
-    """Whether the package could not read a line because it replaces one that was too long."""
+    """Whether the error comes from the text that replaces a line that was too long."""
     return isinstance(error, ValidationError) and any(
         each.get("input") == TOO_LONG for each in error.errors(include_url=False, include_context=False)
     )
@@ -181,7 +181,7 @@ def limit(response: Any, meter: Meter) -> None:
 
 
 class _Parts(httpx2.AsyncByteStream):
-    """The limited parts of an answer, in place of the parts of its connection."""
+    """The parts of an answer, each counted and limited."""
 
     def __init__(self, stream: Any, parts: AsyncGenerator[bytes]) -> None:
         self._stream, self._parts = stream, parts
@@ -196,35 +196,35 @@ class _Parts(httpx2.AsyncByteStream):
 
 
 class _PartialAnswer:
-    """The bytes of an answer, or of a line of it, that has not ended."""
+    """The bytes of an unfinished answer, or of an unfinished line of it."""
 
     def __init__(self, meter: Meter) -> None:
-        self._meter, self._begun = meter, bytearray()
+        self._meter, self._partial = meter, bytearray()
 
     def add(self, part: bytes) -> None:
         """Adds a part.
 
         Raises:
-            StreamError: it is too long, or all unfinished answers of its server together are.
+            StreamError: it is too long, or the server's unfinished answers are too long together.
         """
-        self._begun += part
+        self._partial += part
         self._meter.held += len(part)
-        if len(self._begun) > LONGEST:
+        if len(self._partial) > LONGEST:
             raise httpx2.StreamError(f"its answer, or a line of it, has more than {LONGEST:,} bytes")
         if self._meter.held > MOST_HELD:
             raise httpx2.StreamError(f"its answers that have not ended have more than {MOST_HELD:,} bytes")
 
     def taken(self, end: int | None = None) -> bytes:
-        """Takes the bytes before this place; by default all."""
-        found = bytes(self._begun[:end])
-        del self._begun[:end]
+        """Removes and returns the bytes before this place; by default all."""
+        found = bytes(self._partial[:end])
+        del self._partial[:end]
         self._meter.held -= len(found)
         return found
 
     @property
     def line_end(self) -> int:
-        """The place behind the last line that has ended; 0 if none has."""
-        return max(self._begun.rfind(b"\n"), self._begun.rfind(b"\r")) + 1
+        """The place behind the last complete line; 0 if there is none."""
+        return max(self._partial.rfind(b"\n"), self._partial.rfind(b"\r")) + 1
 
 
 async def _paced(stream: Any, meter: Meter) -> AsyncIterator[bytes]:

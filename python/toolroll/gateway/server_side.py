@@ -1,4 +1,4 @@
-"""The side of the gateway that serves clients: their requests, and a low-level server that answers them."""
+"""The gateway's server side: clients' requests, and a low-level server that answers them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CHANGES = {
 # The protocol 2026-07-28 needs these fields; the package takes them out for older clients.
 _COMPLETE = {"resultType": "complete"}
 _PRIVATE = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
-# Method → the model of its parameters, and what is added to its results.
+# Method → the model of its parameters, and additions to its results.
 _METHODS: Mapping[str, tuple[Any, Json]] = {
     "tools/list": (types.PaginatedRequestParams, _PRIVATE),
     "tools/call": (types.CallToolRequestParams, _COMPLETE),
@@ -58,10 +58,10 @@ class Incoming:
     Attributes:
         method, params: as JSON.
         headers, path: of its HTTP request; empty over stdio.
-        client: the client's own name; "" where it does not say one.
+        client: the client's own name; "" if it is unknown.
         request_id: the client's number of the request.
-        session_id: names its connection; "" where the protocol has none.
-        token: the token with which the caller signed in; None where nobody signs in.
+        session_id: names its connection; "" if the protocol has no sessions.
+        token: the caller's token; None without sign-in.
     """
 
     method: str
@@ -87,20 +87,20 @@ class Incoming:
 
     @property
     def has_connection(self) -> bool:
-        """Whether the client can be told something when it has no request.
+        """Whether the client can get notifications outside a request.
 
         Clients of the protocol 2026-07-28 cannot: they listen with a request of their own.
         """
         return self.can_ask and bool(self.session_id or not self.headers)
 
     def on_end(self, function: Callable[[], object]) -> None:
-        """Calls this when the client's connection has ended, also because it was idle for long."""
+        """Registers a function to call when the client's connection ends, also after a long idle time."""
         ends = getattr(getattr(self._session, "_connection", None), "exit_stack", None)
         if ends is not None:
             ends.callback(function)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Json:
-        """Sends the client a request that belongs to this one, and waits for the result."""
+        """Sends the client a request within this one, and waits for the result."""
         metadata = ServerMessageMetadata(related_request_id=self.request_id)
         found: Json = await self._session.send_request(
             RawMessage(method, params), RawResult, metadata=metadata
@@ -108,12 +108,12 @@ class Incoming:
         return found
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Sends the progress of this request, if the client wants to know it."""
+        """Sends the progress of this request, if the client asked for it."""
         if (self.params.get("_meta") or {}).get("progressToken") is not None:
             await self._session.report_progress(progress, total, message)
 
     async def notify_later(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Sends the client a notification that belongs to no request. A plain request gets none."""
+        """Sends the client a notification outside any request. Clients of plain requests get none."""
         if self._session is not None:
             await self._session.send_notification(RawMessage(method, params))
 
@@ -122,8 +122,8 @@ class SharedResult(dict[str, Any]):
     """A result that is sent many times. Nobody may change it.
 
     Attributes:
-        forms: version of the protocol → what its clients are sent. The package checks and copies each result,
-            which takes longer than all the rest of a long list; for this one it does so once a version.
+        forms: version of the protocol → the result for its clients. Checking and copying a long list takes
+            the package longer than everything else, so it happens once for each version.
     """
 
     def __init__(self, result: Json) -> None:
@@ -131,7 +131,7 @@ class SharedResult(dict[str, Any]):
         self.forms: dict[str, Json] = {}
 
     def form(self, method: str, version: str) -> Json:
-        """Returns what clients of this version are sent."""
+        """Returns the result for clients of this version."""
         if version not in self.forms:
             result = {**_METHODS[method][1], **self}
             self.forms[version] = types.methods.serialize_server_result(method, version, result)
@@ -140,14 +140,14 @@ class SharedResult(dict[str, Any]):
 
 RequestFunction = Callable[[Incoming], Awaitable[Json]]
 # Subscribes a client to resources for as long as the context is open: the request, their URIs, and the
-# function that gets the URI of each one that changed.
+# function that gets the URI of each changed resource.
 Subscribe = Callable[
     [Incoming, Sequence[str], Callable[[str], Awaitable[None]]], AbstractAsyncContextManager[None]
 ]
 
 
 class _Server(Server):  # type: ignore[misc]
-    """A server that says that its lists change, over HTTP too."""
+    """A server that declares that its lists change, over HTTP too."""
 
     def create_initialization_options(
         self, notification_options: Any = None, *arguments: Any, **named: Any
@@ -189,7 +189,7 @@ class ServerSide:
         await self._server.run(streams[0], streams[1], self._server.create_initialization_options())
 
     def http(self, security: TransportSecuritySettings) -> StreamableHTTPSessionManager:
-        """Serves clients over streamable HTTP; only requests that this allows."""
+        """Serves clients over streamable HTTP. security: the allowed hosts and origins."""
         return StreamableHTTPSessionManager(
             app=self._server, security_settings=security, session_idle_timeout=IDLE_S
         )
@@ -202,7 +202,7 @@ class ServerSide:
     async def _listen(self, context: Any, params: Any) -> Any:
         """Serves a request that stays open and gets the changes that the client wants to know.
 
-        Each has a bus of its own: policy says who hears of a resource.
+        Each has its own bus, since policy decides which clients may know of a resource.
         """
         if len(self._buses) >= _MOST_LISTENERS:
             raise MCPError(INTERNAL_ERROR, f"{_MOST_LISTENERS:,} clients listen already")
@@ -230,7 +230,7 @@ class ServerSide:
             self._add_straight(method, answer)
 
     def _add_straight(self, method: str, answer: RequestFunction) -> None:
-        """Answers a method under another name, too, whose results the package does not check."""
+        """Answers a method under a second name, under which the package does not check results."""
         straight = f"toolroll/{method}"
 
         async def on_request(context: Any, params: Any) -> Json:
@@ -286,10 +286,10 @@ class StandardInput:
 
 
 async def _read(descriptor: int) -> bytes:
-    """The next bytes; none at the end.
+    """The next bytes; empty at the end.
 
-    A process cannot end while one of its threads reads. So no thread reads, except on Windows, where an event
-    loop can wait for sockets alone.
+    A process cannot end while one of its threads reads standard input. So no thread reads it, except on
+    Windows, where an event loop can wait for sockets only.
     """
     if sys.platform != "win32":
         with suppress(PermissionError):  # a file, which never makes a reader wait

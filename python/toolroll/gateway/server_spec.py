@@ -16,7 +16,7 @@ LONGEST_NAME = 100
 
 
 def prefix_of(name: str) -> str:
-    """A server's name as tools and files carry it: letters, digits, "_" and "-"."""
+    """The form of a server's name in tools and files: letters, digits, "_" and "-"."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "server"
 
 
@@ -34,12 +34,12 @@ class ServerSpec:
         env: variables that its process gets beside a clean environment.
         env_file: a file with more of them, as `NAME=value` lines; "" for none.
         cwd: its working folder; "" for the gateway's own.
-        command_prefix: stands before the command, such as a container's or bubblewrap's command line.
+        command_prefix: put before the command, such as a container's or bubblewrap's command line.
         openapi: the file or URL of the OpenAPI document of an HTTP service.
         url, headers: for http, sse and openapi.
         role: "guardian" is started before all others; "channel" is a note for people.
         sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
-        review: which changes of its lists wait for approval; None: as for all servers.
+        review: the changes of its lists that wait for approval; None for the setting of all servers.
         sign_in: whether each user signs in, or one user for all, if the server asks for a sign-in.
         sign_in_origins: addresses for its sign-in, beside its own and public ones with https.
         instance: "user" starts a process for each user, "shared" one for all.
@@ -47,7 +47,7 @@ class ServerSpec:
         start_timeout_s: for the start with the first list.
         max_in_flight: most calls at the same time; more wait.
         questions_per_call, questions_per_minute: most questions to a client during one call, and in a minute.
-        include_tools: its own names of the tools to take over; None takes all.
+        include_tools: its own names of the tools to include; None includes all.
         exclude_tools: its own names of tools to leave out, also if they are included.
         place: file and line of its entry, for messages.
     """
@@ -80,7 +80,7 @@ class ServerSpec:
 
     @property
     def is_shared(self) -> bool:
-        """Whether all users share one connection: a remote server without users is one already."""
+        """Whether all users share one connection, as with a remote server without users."""
         if self.transport == "stdio":
             return self.instance == "shared"
         return self.sign_in == "shared"

@@ -1,4 +1,4 @@
-"""Puts a gateway together from a configuration, and serves it over stdio or HTTP."""
+"""Assembles a gateway from a configuration, and serves it over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
 
 _LAST_ANSWERS_S = 3  # after SIGTERM, until which open requests may end
-_SETTLED_S = 30.0  # after the start, until which servers may say what they have
+_SETTLED_S = 30.0  # after the start, for servers to send their lists
 
 
 @asynccontextmanager
@@ -58,13 +58,13 @@ async def open_gateway(
 ) -> AsyncIterator[tuple[Gateway, McpServer]]:
     """Runs a gateway and the server in front of it.
 
-    state: the folder for its state. caller_of: finds out who calls; by default the configured caller.
+    state: the folder for its state. caller_of: returns a request's caller; by default the configured one.
     hooks: run before and after each call, behind the hooks of the configuration. keeper: see `Recording`.
 
     Raises:
         InvalidDefinition: a hook of the configuration cannot be made.
     """
-    began = time.monotonic()  # opening a registry takes its part of what the first list may take
+    began = time.monotonic()  # opening a registry counts towards the time for the first list
     hooks = (*[each.make() for each in configuration.hooks], *hooks)
     private_folder(state)
     options = configuration.options
@@ -99,7 +99,7 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
     """Serves clients at `/mcp`, and at `/mcp/{page}` as callers on that page.
 
     Raises:
-        InvalidInput: nobody signs in, and the address can be reached from other machines.
+        InvalidInput: there is no sign-in, and other machines can reach the address.
     """
     identity = identity_of(configuration)
     if identity is None:
@@ -124,7 +124,7 @@ async def serve_http(configuration: Configuration, state: Path, host: str, port:
 
 
 async def spare_collections(gateway: Gateway) -> None:
-    """Takes objects that live as long as the process out of garbage collection."""
+    """Excludes objects that live as long as the process from garbage collection."""
     await gateway.known(_SETTLED_S)
     gc.collect()
     gc.freeze()
@@ -145,11 +145,7 @@ def identity_of(configuration: Configuration, gateway: Gateway | None = None) ->
 
 
 def check_loopback(host: str) -> None:
-    """Refuses addresses that other machines can reach, because nobody signs in.
-
-    Raises:
-        InvalidInput: it is such an address.
-    """
+    """Refuses addresses that other machines can reach, for a gateway without sign-in."""
     if not is_loopback(host):
         raise InvalidInput(
             f"host is {host!r}, must be an address of this machine alone, such as 127.0.0.1: "

@@ -43,7 +43,7 @@ class SignInAddresses:
     named: tuple[str, ...] = ()
 
     def is_own(self, url: str) -> bool:
-        """Whether the URL has the server's origin, or one from the configuration."""
+        """Whether the URL has the server's origin, or an origin from the configuration."""
         return origin_of(url) in (origin_of(self.server), *map(origin_of, self.named))
 
     async def refusal(self, url: str) -> str:
@@ -63,7 +63,7 @@ class SignInAddresses:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Returns scheme, host and port of a URL; ("", "", 0) if it is none."""
+    """Returns scheme, host and port of a URL; ("", "", 0) for anything else."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").rstrip(".")
@@ -94,7 +94,7 @@ def _is_address(host: str) -> bool:
         return False
 
 
-# Why a sign-in failed is told to the browser. The package would log it, too, in the provider's words.
+# The browser shows why a sign-in failed. The package would also log the provider's words.
 logging.getLogger("mcp.client.auth.oauth2").addFilter(
     lambda record: "OAuth flow error" not in str(record.msg)
 )
@@ -103,7 +103,7 @@ _LARGEST_ANSWER = 1_000_000  # bytes of an answer of the authorization server
 
 
 class SignInNeeded(Unavailable):
-    """An MCP server demands that its user signs in."""
+    """An MCP server requires its user to sign in."""
 
 
 class SignInFailed(Unavailable):
@@ -111,7 +111,7 @@ class SignInFailed(Unavailable):
 
 
 class _Storage:
-    """The account's record, in the form that the package reads."""
+    """The account's record, in the package's form."""
 
     def __init__(self, account: ServerAccount) -> None:
         self._account = account
@@ -149,7 +149,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
     """The package's client. It also stores when tokens expire and where they are renewed.
 
     Attributes:
-        subject: issuer and subject of the token with which the asker signed in at the gateway.
+        subject: issuer and subject of the user's token at the gateway.
     """
 
     def __init__(self, account: ServerAccount, redirect_uri: str, on_redirect: Any, on_callback: Any) -> None:
@@ -200,7 +200,7 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         return False
 
     async def _read(self, answer: Any) -> None:
-        """Reads an answer before the package does: the package reads any length.
+        """Reads and bounds an answer before the package does, which reads any length.
 
         Raises:
             SignInFailed: it is too long.
@@ -214,10 +214,10 @@ class SignInClient(OAuthClientProvider):  # type: ignore[misc]
         answer._content = content  # as its `aread` does
 
     async def _check(self, request: Any) -> None:
-        """Refuses a request to an address that is not allowed.
+        """Checks the address of a request.
 
         Raises:
-            SignInFailed: it is refused.
+            SignInFailed: the address is not allowed.
         """
         if why := await self._addresses.refusal(str(request.url)):
             raise SignInFailed(f"server {self._account.server!r}: {why}")
@@ -250,9 +250,9 @@ def renewing_client(account: ServerAccount, on_needed: Callable[[], None]) -> Si
 
 
 def _is_anothers(token: str, subject: tuple[str, str] | None) -> bool:
-    """Whether the token belongs to another user than the asker, at the issuer where the asker signed in.
+    """Whether the token belongs to another user than the asker, according to the asker's own issuer.
 
-    Tokens of other issuers, and tokens that are no JWT, do not say who their user is at that issuer.
+    Tokens of other issuers, and tokens that are not JWTs, do not name that issuer's user.
     """
     if subject is None:
         return False

@@ -78,14 +78,13 @@ class SignIn:
 
     Attributes:
         redirect_uri: the address to which the browser comes back.
-        asker: the user who gets the access, in words by label, for the person at the browser.
-        subject: issuer and subject of the token with which the asker signed in at the gateway, if there is
-            one.
+        asker: describes the user who gets the access, label → text, for the person at the browser.
+        subject: issuer and subject of the user's token at the gateway, if there is one.
         ticket: names the attempt in the link. A secret.
         url: the authorization server's address for the browser; "" until `begun` returns.
         state: names the attempt when the browser comes back.
-        browser: the secret of the browser in which somebody has agreed; "" until then.
-        problem: why it failed; "" if it did not.
+        browser: the secret of the browser in which a person agreed; "" until then.
+        problem: the reason of its failure; "" without one.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class SignIn:
         return self.redirect_uri.startswith("https://")
 
     async def run(self) -> None:
-        """Runs until the browser has come back, or time is up. Errors go into `problem`."""
+        """Runs until the browser has come back or the time is up. Stores errors in `problem`."""
         try:
             await anyio.to_thread.run_sync(self._forget_other_address)
             provider = SignInClient(self.account, self.redirect_uri, self._redirected, self._called_back)
@@ -193,7 +192,7 @@ class SignIns:
     ) -> tuple[SignIn, bool]:
         """Returns the attempt for this account, and whether it is new: then the caller has to run it.
 
-        An attempt whose link was used gives way to a new one.
+        If the attempt's link was used already, a new attempt replaces it.
 
         Raises:
             SignInFailed: too many people are signing in.
@@ -211,20 +210,20 @@ class SignIns:
         return attempt, True
 
     def running(self, account: ServerAccount) -> SignIn | None:
-        """Returns the attempt for this account whose link can still be used, if there is one."""
+        """Returns the attempt for this account with an unused link, if there is one."""
         found = self._attempts.get((account.server, account.user))
         return None if found is None or found.is_done or found.browser else found
 
     def routes(self) -> list[BaseRoute]:
         """The pages."""
         return [
-            Route(CALLBACK, self._came_back),
-            Route(f"{PAGE}/{{ticket}}", self._asked),
-            Route(f"{PAGE}/{{ticket}}", self._agreed, methods=["POST"]),
+            Route(CALLBACK, self._take_answer),
+            Route(f"{PAGE}/{{ticket}}", self._show_request),
+            Route(f"{PAGE}/{{ticket}}", self._lead_to_provider, methods=["POST"]),
         ]
 
-    async def _asked(self, request: Request) -> Response:
-        """Says who asks. It does not use the link up, because programs that preview links come here, too."""
+    async def _show_request(self, request: Request) -> Response:
+        """Shows who will get the access. Leaves the link usable: programs that preview links open it, too."""
         attempt = self._of_ticket(request)
         if attempt is None:
             return _told(_OVER, 410)
@@ -243,8 +242,8 @@ class SignIns:
         _set_cookie(response, attempt, browser)
         return response
 
-    async def _agreed(self, request: Request) -> Response:
-        """Leads the browser in which somebody has agreed to the provider."""
+    async def _lead_to_provider(self, request: Request) -> Response:
+        """Redirects the browser to the provider after the person agreed."""
         attempt = self._of_ticket(request)
         if attempt is None:
             return _told(_OVER, 410)
@@ -254,14 +253,14 @@ class SignIns:
             return _told("This page was not asked for in this browser, or it refuses cookies.", 403)
         if attempt.browser:  # somebody else was faster
             return _told(_OVER, 410)
-        # Another secret than that of the page, which somebody else may have put there.
+        # Not the page's secret, which somebody else may have set.
         attempt.browser = secrets.token_urlsafe(32)
         response = RedirectResponse(attempt.url, 303, headers=_HEADERS)
         _set_cookie(response, attempt, attempt.browser)
         return response
 
-    async def _came_back(self, request: Request) -> Response:
-        """Takes the provider's answer from the browser in which somebody has agreed."""
+    async def _take_answer(self, request: Request) -> Response:
+        """Takes the provider's answer from the browser in which the person agreed."""
         parameters = dict(request.query_params)
         state = parameters.get("state", "")
         attempt = next((each for each in self._open() if state and each.state == state), None)
@@ -277,7 +276,7 @@ class SignIns:
         return response
 
     def _of_ticket(self, request: Request) -> SignIn | None:
-        """Returns the attempt of this link, if the link was not used."""
+        """Returns the attempt of an unused link."""
         ticket = request.path_params["ticket"].encode()
         found = (each for each in self._open() if hmac.compare_digest(each.ticket.encode(), ticket))
         return next((each for each in found if each.url and not each.browser), None)
@@ -314,7 +313,7 @@ def _set_cookie(response: Response, attempt: SignIn, value: str) -> None:
         max_age=int(LONGEST_S),
         secure=attempt.is_secure,
         httponly=True,
-        samesite="lax",  # comes along when the provider leads the browser back, and with no other site's form
+        samesite="lax",  # sent when the provider redirects, but not with another site's form
     )
 
 

@@ -1,6 +1,6 @@
-"""How users reach a sign-in: by the tool `sign_in`, or by a command at this machine.
+"""Two ways to sign in: the tool `sign_in`, and a command on this machine.
 
-At this machine, the browser comes back to a port of the loopback interface.
+On this machine, the browser returns to a port of the loopback interface.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class _SignInServer(uvicorn.Server):
 
 @asynccontextmanager
 async def loopback_callback(sign_ins: SignIns, port: int = 0) -> AsyncIterator[str]:
-    """Serves the browser's pages on this machine, and yields the address to which it comes back.
+    """Serves the browser's pages on this machine, and yields the address to which it returns.
 
-    port: is tried first; 0 stands for any.
+    port: the first to try; 0 for any.
     """
     app = Starlette(routes=sign_ins.routes())
     settings = uvicorn.Config(
@@ -132,7 +132,7 @@ class SignInTool:
         is_local: bool,
         tasks: Callable[[], anyio.abc.TaskGroup],
     ) -> None:
-        """user_of: returns the user whose connection serves a context. tasks: run attempts.
+        """user_of: returns the user whose connection serves a context. tasks: runs attempts.
 
         is_local: whether callers are users of this machine. Other callers may sign in for themselves alone.
         """
@@ -140,7 +140,7 @@ class SignInTool:
         self._upstreams, self._user_of, self._is_local, self._tasks = upstreams, user_of, is_local, tasks
 
     def servers(self, caller: Caller) -> list[str]:
-        """Returns the servers at which this caller has to sign in, and may."""
+        """Returns the servers at which this caller can and must sign in."""
         user = self._user_of(caller.context)
         return [
             name
@@ -210,7 +210,7 @@ def _subject(caller: Caller, account: ServerAccount) -> tuple[str, str] | None:
 
 
 def _asker(caller: Caller, account: ServerAccount) -> dict[str, str]:
-    """Says who gets the access, for the person who opens the link."""
+    """Describes the user who gets the access, for the person who opens the link."""
     if not account.user:
         who = {"User": "everybody who uses this gateway"}
     else:

@@ -1,4 +1,4 @@
-"""The state of servers: in running gateways, or after each of them was started once."""
+"""The state of servers: of running gateways, or of servers started once for a diagnosis."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _server(upstream: Upstream, gateway: Gateway) -> dict[str, Any]:
 
 
 def running_gateways(state: Path) -> Iterator[dict[str, Any]]:
-    """Yields the states of the gateways that run now with this folder."""
+    """Yields the states of the running gateways of this folder."""
     for path in sorted((state / "running").glob("*.json")):
         try:
             found, written = json.loads(path.read_text("utf-8")), path.stat().st_mtime
@@ -115,9 +115,9 @@ class Diagnosis:
 
     Attributes:
         tools, prompts, resources: number of items that it lists.
-        start_s: the time until it had listed them.
-        told: the server's own name and version.
-        problem: why it cannot be used, or what is wrong with its lists; "" if nothing is.
+        start_s: the time until its lists were read.
+        told: its own name and version.
+        problem: the reason why it cannot be used, or the problem of its lists; "" for none.
     """
 
     server: str
@@ -135,7 +135,7 @@ class Diagnosis:
 
 
 def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields what is wrong with a configuration, as far as it shows before any server is started."""
+    """Yields the problems of a configuration that show before any server starts."""
     folder = configuration.folder
     for spec in configuration.servers.values():
         if problem := problem_of(spec, environ, folder):
@@ -144,7 +144,7 @@ def check(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[
 
 
 def problem_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> str:
-    """Says why a server cannot be started, as far as it shows before the start; "" if it seems all right."""
+    """Returns the reason why a server cannot start, as far as it shows before the start; "" for none."""
     try:
         if spec.transport == "stdio":
             process_of(spec, environ, folder)
@@ -156,7 +156,7 @@ def problem_of(spec: ServerSpec, environ: Mapping[str, str], folder: Path) -> st
 
 
 def check_options(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields what is wrong with the options."""
+    """Yields the problems of the options."""
     options, folder = configuration.options, configuration.folder
     try:
         if options.catalog:

@@ -1,4 +1,4 @@
-"""`ToolCalls`: lists, finds and calls tools for clients, and reports what came of calls."""
+"""`ToolCalls`: lists, finds and calls tools for clients, and reports the outcomes of calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ToolCalls:
     """Serves clients' requests about tools."""
 
     def __init__(self, gateway: Gateway, hooks: Iterable[CallHook] = ()) -> None:
-        """hooks: run before and after each call, behind the hooks that the options add."""
+        """hooks: run around each call, inside the hooks of the options."""
         self._gateway, self._catalog, self._options = gateway, gateway.catalog, gateway.options
         self._clients, self._sign_ins = gateway.clients, gateway.sign_in_tool
         limit = self._options.result_limit
@@ -89,7 +89,7 @@ class ToolCalls:
         """Runs a tool, or one of the gateway's own.
 
         Raises:
-            MCPError: as the server answered.
+            MCPError: the server's error.
         """
         name, arguments = params.get("name"), params.get("arguments") or {}
         if name == SEARCH_TOOLS.name:
@@ -116,7 +116,7 @@ class ToolCalls:
         planned = PlannedCall(caller, tool, upstream.spec, asked["arguments"])
         try:
             result, report = await self._run(planned, upstream, route, params)
-        except Refused as error:  # a call that was not made says nothing of the search
+        except Refused as error:  # a call that was not made is no outcome of the search
             return text_result(str(error), is_error=True)
         if self._is_of_turn(caller, tool.name, report):
             await self._recording.acquire()
@@ -128,7 +128,7 @@ class ToolCalls:
         return result
 
     async def _answer(self, caller: Caller, asked: Json) -> Answer:
-        """Answers a call of an unknown tool. If its server is being started, the answer waits for it."""
+        """Answers a call of an unknown tool, after waiting if the tool's server is being started."""
         session = await self._session(caller, self._gateway.callable(caller.context))
         answer = await session.aanswer(CALL_TOOL.name, asked)
         server = self._catalog.server_of(asked["name"]) if answer.call is None and answer.unknown else None
@@ -138,7 +138,7 @@ class ToolCalls:
         return answer
 
     def _away(self, context: Context, name: str) -> str:
-        """Why a tool is unknown whose server has not listed its tools yet; "" if it has."""
+        """The reason why a tool is unknown while its server has not listed its tools; "" otherwise."""
         server = self._catalog.server_of(name)
         if server is None or not self._gateway.sees(context, server):
             return ""
@@ -149,10 +149,10 @@ class ToolCalls:
         return f"{error}. {_advice(error)}"
 
     def _is_of_turn(self, caller: Caller, name: str, report: CallReport) -> bool:
-        """Whether an outcome belongs to the last search: the next call's, and calls of tools that it found.
+        """Whether an outcome belongs to the last search: if it is of the next call, or of a found tool.
 
-        If the next call is of another tool and does not work, the call after it is the next.
-        A search that another process answered is not known here; all calls count as its outcomes.
+        If the next call is of another tool and fails, the call after it counts as the next. If another
+        process answered the search, all calls count as its outcomes.
         """
         client = self._clients.get(caller.client_key)
         if client is None or client.found is None:
@@ -192,7 +192,7 @@ class ToolCalls:
     async def _run(
         self, call: PlannedCall, upstream: Upstream, route: ToolServer, params: Json
     ) -> tuple[Json | Exception, CallReport]:
-        """Makes a call; returns its result or error, and what to report of it.
+        """Makes a call; returns its result or error, and its report.
 
         The duration is the server's: from the request to its answer, without hooks.
 
@@ -256,7 +256,7 @@ class ToolCalls:
         return await self._catalog.roll.asession(caller.client_key, context, reporter=reporter)
 
     async def _start_own(self, caller: Caller) -> None:
-        """Starts servers whose lists only users who have signed in can read."""
+        """Starts servers that show their lists only to users who have signed in."""
         user = self._gateway.user_of(caller.context)
         for upstream in self._gateway.upstreams.values():
             with suppress(Overloaded):
@@ -264,19 +264,19 @@ class ToolCalls:
 
 
 async def _outcomes_written(client: KnownClient) -> None:
-    """Waits for the outcomes of this client's calls, which belong to its last search."""
+    """Waits until the outcomes of this client's calls are written: they belong to its last search."""
     with anyio.move_on_after(_OUTCOMES_S):
         while client.unwritten:
             await client.unwritten[0].wait()
 
 
 def _report(succeeded: bool | None, asked_at: float) -> CallReport:
-    """The report of a call that the server has answered now."""
+    """The report of a call that the server has just answered."""
     return {"succeeded": succeeded, "duration_ms": min(1e3 * (time.perf_counter() - asked_at), LONGEST_MS)}
 
 
 def _passes(key: str) -> bool:
-    """Whether a client's metadata goes on to the server: not what belongs to this connection."""
+    """Whether to forward a key of a client's metadata: not if it belongs to this connection."""
     return key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
 
 

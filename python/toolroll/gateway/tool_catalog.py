@@ -49,7 +49,8 @@ class ToolCatalog:
         roll: selects from the registry, and follows it.
         routes: listed name → server, for all servers that have sent their lists.
         held: server → its tools that wait for approval.
-        unroutable, for_apps: names of tools that no server has, and of tools for a user interface.
+        unroutable, for_apps: names of tools without a server in this process, and of tools for a user
+            interface.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ToolCatalog:
         """Makes the registry's tools of a server equal to its list.
 
         Raises:
-            ToolrollError: the registry refuses the list; the tools that it had before stay.
+            ToolrollError: the registry refuses the list; its former tools stay.
         """
         names = self._names.of_server(spec.name, listing.tools)
         items = [self._item(spec, listed, listing.tools[own]) for listed, own in names.items()]
@@ -97,7 +98,7 @@ class ToolCatalog:
             _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
 
     async def refresh(self) -> None:
-        """Selects from what was written."""
+        """Makes the written tools available to selection."""
         await self.read_held()
         try:
             await self.roll.arefresh()
@@ -106,7 +107,7 @@ class ToolCatalog:
 
     @property
     def revision(self) -> int:
-        """The revision of the registry from which tools are selected."""
+        """The registry's revision that selection uses."""
         found: int = self.roll.health()["revision"]
         return found
 
@@ -147,7 +148,7 @@ class ToolCatalog:
     def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
         review = spec.review or self._review
         if review == "changed" and self._has_listed(spec.name):
-            review = "all"  # what a server adds after its first list was seen by nobody
+            review = "all"  # nobody has reviewed additions after the first list
         return self.registry.sync(
             items,
             plugin=spec.name,
@@ -163,7 +164,7 @@ class ToolCatalog:
         return any(page.records for page in has)
 
     def _waiting(self, servers: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Returns the tools that wait, by server."""
+        """Returns the waiting tools, by server."""
         found: dict[str, list[str]] = {}
         for state in _WAITING:
             page = self.registry.tools(review=state, limit=1_000)
@@ -176,7 +177,7 @@ class ToolCatalog:
         return {server: tuple(names) for server, names in found.items()}
 
     def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
-        """Returns the server's tool in the form for the registry."""
+        """Returns the server's tool in the registry's form."""
         item = self._names.own_texts(spec.name, tool)
         tag = f"[{spec.name}] " if self._tags else ""
         item["name"] = listed
@@ -187,7 +188,7 @@ class ToolCatalog:
 
 
 def _is_for_app(tool: Mapping[str, Any]) -> bool:
-    """Whether MCP Apps' metadata says that only a user interface calls it."""
+    """Whether the metadata of MCP Apps declares that only a user interface calls it."""
     ui = (tool.get("_meta") or {}).get("ui")
     return isinstance(ui, dict) and ui.get("visibility") == ["app"]
 

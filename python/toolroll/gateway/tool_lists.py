@@ -1,10 +1,10 @@
-"""Decides which tools a client is shown, and makes its list.
+"""Decides which tools a client sees, and makes its list.
 
 - `search`: the core tools of the caller's page, `search_tools` and `call_tool`. The list does not change, so
   every client can handle it, and its prompt cache stays.
 - `dynamic`: the same tools, and the tools that the searches of this conversation found. Only for clients that
   read the list again after `tools/list_changed`.
-- `all`: everything that policy allows, for clients that have a search of their own.
+- `all`: everything that policy allows, for clients with their own search.
 - `auto`: depends on the client and on the number of tools: a search among a few tools helps nobody.
 """
 
@@ -29,19 +29,19 @@ class McpToolList:
 
     Attributes:
         result: the answer to `tools/list`.
-        digest: equal lists have the same.
+        digest: the same for equal lists.
     """
 
     result: SharedResult
     digest: bytes
-    _items: tuple[Any, ...]  # kept, so that no other object gets the id of one of them
+    _items: tuple[Any, ...]  # kept, so that their ids are not used again
 
 
 class McpToolLists:
-    """The lists that were sent last. Equal lists are made once.
+    """The most recent lists. Equal lists are made once.
 
-    The key of a list is the identity of each object in it: the tools that this caller may have now. So no
-    caller gets the list of another whose tools differ.
+    The key of a list is the identity of each of its objects: the tools that this caller may have now. So a
+    caller never gets the list of another caller with other tools.
     """
 
     def __init__(self) -> None:
@@ -67,12 +67,12 @@ class McpToolLists:
 ListMode = Literal["search", "dynamic", "all"]
 
 FEW = 15  # tools, up to which they are all shown
-# Clients that read the list again when they are told that it changed.
+# Clients that read the list again after a notification.
 _REREADS = re.compile(r"(?i)visual studio code|vscode|mcp[- ]inspector|inspector-client")
 
 
 def list_mode(mode: Mode, client: str, tools: int | None) -> ListMode:
-    """Decides what a client is shown.
+    """Decides how a client sees the tools.
 
     client: its own name. tools: number of tools that the caller may have; None while servers are being
     started, because some clients read the list only once.

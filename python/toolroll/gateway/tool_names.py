@@ -22,9 +22,7 @@ SIGN_IN = "sign_in"
 _RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT, SIGN_IN))
 _LONGEST_TITLE = 200  # characters
 _DIGITS = 8  # of the hash in a name that could not stay as it is
-_TAG = re.compile(
-    r"\s*[\[［【〔⟦]([^\[\]］】〕⟧]{1,80})[\]］】〕⟧]"
-)  # a text that begins with what looks like a tag
+_TAG = re.compile(r"\s*[\[［【〔⟦]([^\[\]］】〕⟧]{1,80})[\]］】〕⟧]")  # a text that begins like a tag
 
 
 class ToolNames:
@@ -36,7 +34,7 @@ class ToolNames:
         self._skeletons = {skeleton: name for name in self._prefixes for skeleton in skeletons(name)}
 
     def of_server(self, server: str, tools: Iterable[str]) -> Mapping[str, str]:
-        """Returns the own name of each tool of a server by its listed name."""
+        """Listed name → the server's own name, for each of its tools."""
         named: dict[str, str] = {}
         for tool in sorted(set(tools), key=lambda tool: (self._plain(server, tool) != tool, tool)):
             listed = self._plain(server, tool)
@@ -47,11 +45,11 @@ class ToolNames:
         return named
 
     def is_renamed(self, server: str, listed: str, tool: str) -> bool:
-        """Whether the listed name is not just the server's and the tool's with the separator."""
+        """Whether the listed name is not just the server's and the tool's name, joined by the separator."""
         return listed != f"{self._prefixes[server]}{tool}"
 
     def own_texts(self, server: str, item: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an item of a server for clients. A title is one line of at most 200 characters.
+        """Returns an item of a server for clients. A title becomes one line of at most 200 characters.
 
         If title or description begins with another server's tag, the tag is put in parentheses.
         """
@@ -79,12 +77,12 @@ class ToolNames:
         return re.sub(r"[^A-Za-z0-9_-]", "_", tool)
 
     def _is_ambiguous(self, server: str, full: str) -> bool:
-        """Whether a server with a longer prefix could have a tool of this name."""
+        """Whether the name could also belong to a server with a longer prefix."""
         own = self._prefixes[server]
         return any(len(other) > len(own) and full.startswith(other) for other in self._prefixes.values())
 
     def server_of(self, name: str) -> str | None:
-        """Returns the server with the longest prefix that this name has, if there is one."""
+        """Returns the server with the longest prefix of this name, if there is one."""
         fitting = [server for server, prefix in self._prefixes.items() if name.startswith(prefix)]
         return max(fitting, key=lambda server: len(self._prefixes[server]), default=None)
 

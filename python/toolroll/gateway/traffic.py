@@ -1,4 +1,4 @@
-"""Limits the messages and bytes that one MCP server sends, and takes broken tools out of its lists."""
+"""Limits the messages and bytes from one MCP server, and removes broken tools from its lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolroll.gateway.budget import Budget
 from toolroll.gateway.protocol import tool_problem
 from toolroll.gateway.server_output import TOO_LONG, Meter, is_too_long
 
-BURST = 1_000  # messages that nobody asked for, which a server may send at once
+BURST = 1_000  # unexpected messages that a server may send at once
 PER_SECOND = 200  # that it may send all the time
 QUESTIONS_PER_S = 20  # of them, requests that are answered all the time
 PATIENCE, PATIENCE_PER_S = 10_000, 100  # more messages than that, before the connection is ended
@@ -25,19 +25,19 @@ _MOST_TOLD = 20  # broken tools that are named
 
 
 class Flood(Exception):
-    """A server sends so much that its connection ends."""
+    """A server sends too much, so its connection ends."""
 
 
 class Traffic(Meter):
-    """Counts what a server sends over one connection.
+    """Counts the messages of a server over one connection.
 
-    An answer to a request is free. Notifications, questions and answers that nobody waits for count.
+    Answers to requests are free. Notifications, questions and unexpected answers count.
 
     Attributes:
         dropped: number of notifications and requests above the limit.
         bad: number of lines that are no messages.
-        broken: tools that were taken out of lists: name → why.
-        flood: why the connection ends; None while it is read.
+        broken: tools removed from lists: name → the reason.
+        flood: the reason to end the connection; None while it is read.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class Traffic(Meter):
         self._pause_s = 0.0  # that nothing is to be read because of messages above the limit
 
     def asked(self) -> None:
-        """Counts a request to the server, which it may answer."""
+        """Counts a request to the server; one answer to it is then expected."""
         self._awaited += 1
 
     def read(self, size: int) -> float:
@@ -70,11 +70,11 @@ class Traffic(Meter):
         return pause_s
 
     def admits(self, item: Any) -> bool:
-        """Whether the session gets this item. Takes broken tools out of a list.
+        """Whether the session gets this item. Removes broken tools from a list.
 
         Raises:
-            Flood: too many of the server's lines are no messages, or one is too long, or it sends too much
-                that nobody asked for.
+            Flood: too many of the server's lines are no messages, one is too long, or it sends too many
+                unexpected messages.
         """
         if isinstance(item, Exception):
             if is_too_long(item):
@@ -120,18 +120,18 @@ class Traffic(Meter):
 
 
 class LimitedStream:
-    """A transport's stream for a session, without the items that `Traffic` does not admit.
+    """A transport's stream for a session, with only the items that `Traffic` admits.
 
     The session's own task reads and checks: a task in between would cost a tenth of each call. While it
     waits, the transport reads nothing, so the server has to wait as well.
     """
 
     def __init__(self, source: Any, traffic: Traffic, on_end: Callable[[], None]) -> None:
-        """on_end: is called before the session gets the end of the stream."""
+        """on_end: called before the session gets the end of the stream."""
         self._source, self._traffic, self._on_end = source, traffic, on_end
 
     async def receive(self) -> Any:
-        """Returns the next item. Raises EndOfStream after the last one, as streams of anyio do."""
+        """Returns the next item. Raises EndOfStream after the last one, as anyio's streams do."""
         try:
             while True:
                 is_admitted = self._traffic.admits(item := await self._source.receive())

@@ -36,7 +36,7 @@ _CHANGES: dict[str, Kind] = {
 }
 MOST_USERS = 100  # with a process of their own
 _IDLE_S = 900.0  # after which a user's process is stopped
-_SETTLE_S = 0.2  # a server that changes many tools says so many times
+_SETTLE_S = 0.2  # a server that changes many tools sends many notifications
 _REST = 20  # times as long as lists took to read, until they are read again
 _LONGEST_REST_S = 60.0
 # Bytes of changed items that are taken over at once, and all the time: the registry keeps old versions.
@@ -49,10 +49,10 @@ class Upstream:
     """One server.
 
     Attributes:
-        main: the connection that serves the configured user. Its lists count.
+        main: the configured user's connection. Its lists are the server's.
         listing: its lists; None before the first ones.
         subscribed: user → URIs of the resources that this user's connection subscribed to.
-        refusal: why its tools are not taken over; "" if they are.
+        refusal: the reason why its tools are refused; "" if they are not.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Upstream:
     ) -> None:
         """folder: of the configuration. log_file: gets the standard error of its processes, within limits.
 
-        on_listing: is called when its lists have changed. on_update: is called when a resource has changed,
-            with the user whose connection it is and the parameters of the notification.
+        on_listing: called when its lists have changed. on_update: called when a resource has changed, with
+            the connection's user and the parameters of the notification.
         """
         self.spec, self.refusal = spec, ""
         self.listing: Listing | None = None
@@ -93,7 +93,7 @@ class Upstream:
         """Returns the connection that serves this user.
 
         Raises:
-            Overloaded: too many users have one.
+            Overloaded: too many users have a connection.
         """
         user = self.process_user(user)
         if not user or self._tasks is None:
@@ -122,7 +122,7 @@ class Upstream:
         return self._account_of(self.spec, self.process_user(user))
 
     def needs_sign_in(self, user: str) -> bool:
-        """Whether this user has to sign in before the server answers."""
+        """Whether this user must sign in before the server answers."""
         user = self.process_user(user)
         connection = self._users[user][0] if user in self._users else self.main
         if connection is self.main and user and self.main.needs_sign_in:
@@ -131,16 +131,16 @@ class Upstream:
         return connection.needs_sign_in
 
     async def start_for(self, user: str) -> None:
-        """Starts the connection of a user who has signed in, if the lists of the server are not known yet.
+        """Starts the connection of a user who has signed in, if the server's lists are still unknown.
 
         Raises:
-            Overloaded: too many users have one.
+            Overloaded: too many users have a connection.
         """
         if self.listing is None and self.spec.sign_in == "user" and not self.needs_sign_in(user):
             await self.connection_of(user)
 
     def signed_in(self, user: str) -> None:
-        """Connects at once with new tokens."""
+        """Reconnects at once with new tokens."""
         user = self.process_user(user)
         (self._users[user][0] if user in self._users else self.main).retry_now()
 
@@ -170,7 +170,7 @@ class Upstream:
             await connection.request("resources/unsubscribe", {"uri": uri})
 
     def compare(self) -> None:
-        """Reads the lists again soon."""
+        """Requests a new read of the lists soon."""
         self._stale.set()
 
     def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> ServerConnection:

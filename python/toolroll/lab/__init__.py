@@ -1,1 +1,1 @@
-"""How good and how fast selections are: evaluation, simulation, example messages, judging offline."""
+"""Measures how good and how fast selections are: evaluation, simulation, examples, offline judging."""

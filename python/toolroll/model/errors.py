@@ -134,7 +134,7 @@ def quoted(value: object) -> str:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """A question for the name that was probably meant, to end a message with; "" if none is near."""
+    """The end of a message, "did you mean …?", with the most similar name; "" if none is similar."""
     folded = {each.lower(): each for each in names}
     near = get_close_matches(name[:100].lower(), folded, 1, cutoff)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""

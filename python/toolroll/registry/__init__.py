@@ -1,1 +1,1 @@
-"""Everything behind a database URL: tools, rules, sync, events, sessions, analytics, following."""
+"""Everything behind a database URL: tools, rules, sync, events, sessions, analytics, and updates."""

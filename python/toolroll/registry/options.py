@@ -1,4 +1,4 @@
-"""`Follow`, `Recording` and `Sessions`: how a `Toolroll` works on a registry. `Toolroll.open` takes them."""
+"""`Follow`, `Recording` and `Sessions`: options of `Toolroll.open`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Follow:
     Attributes:
         poll_s: seconds between two reads of the registry, in case its notifications do not arrive.
         settings_s: seconds after which stored settings are read again.
-        organisations: the most catalogs of organisations in memory; a further one replaces the one that was
-            unused longest.
+        organisations: the most catalogs of organisations in memory; a further one replaces the least recently
+            used.
         listens: whether to use the database's notifications.
         listen_url: the PostgreSQL behind the pooler that the registry's URL names: notifications do not pass
             a pooler (`docs/scale.md`).
@@ -81,14 +81,15 @@ class Recording:
     Attributes:
         messages: how events keep the messages of selections: their text ("kept"), a keyed digest ("hashed")
             or nothing ("dropped"); "none" writes no events at all.
-        durable: a recorded outcome survives the end of the process ("process") or also a power cut ("disk").
+        durable: whether a recorded outcome survives only the end of the process ("process"), or also a power
+            cut ("disk").
         events_s: seconds after which the event of a selection is deleted, at least a day; None for never. Its
             outcomes and their statistics stay.
         outbox: the file where records wait for the database; None for a file beside the SQLite file, or in
             the user's state folder.
-        keeper: counts events and outcomes while no other process over this registry does: a "thread"; a
-            "process" that this one starts, which does not compete with selections for the interpreter and
-            takes some 100 MB; or "none", if another program keeps the registry (`docs/scale.md`).
+        keeper: where events and outcomes are processed while no other process over this registry does so: in
+            a "thread"; in a "process" that this one starts, which does not slow selections down and takes
+            some 100 MB; or "none", if another program keeps the registry (`docs/scale.md`).
 
     Raises InvalidInput if a value is of the wrong type or out of range.
     """

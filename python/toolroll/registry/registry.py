@@ -3,8 +3,8 @@
 Each change is one transaction that writes the tool, its version and a line in the audit log, or nothing. An
 editor passes the version that they read; if somebody has changed the tool since, they get a Conflict.
 
-Edits of people need no approval, except on tools that await approval: fixing a tag must not approve a
-description that nobody has read.
+Edits of people need no approval, except on tools that await approval: fixing a tag must not approve an
+unread description.
 """
 
 from __future__ import annotations
@@ -250,9 +250,9 @@ class Registry:
         Later definitions of its plugin do not change these fields any more.
 
         changes: field → value, by the names of `ToolRecord.to_dict`.
-        version: the record's version that the caller read.
+        version: the record's version when the caller read it.
         give_back: fields that get the plugin's value, and follow it from now on.
-        force: allows a change after which rules no longer apply to the tool.
+        force: allows changes that take the tool out of a rule.
 
         Raises:
             NotFound: there is no such tool.
@@ -542,7 +542,7 @@ class Registry:
 
 
 def _given_back(record: ToolRecord, fields: Iterable[str]) -> dict[str, Any]:
-    """The plugin's values of these fields. Raises InvalidInput for a field that people have not set."""
+    """The plugin's values of these fields. Raises InvalidInput for a field that people do not own."""
     if isinstance(fields, str):
         raise InvalidInput(f"give_back is {fields!r:.80}, must be a list of fields")
     found = {}
@@ -558,7 +558,7 @@ def _given_back(record: ToolRecord, fields: Iterable[str]) -> dict[str, Any]:
 
 
 def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:
-    """Definitions as they are, or read from a list of tools."""
+    """The definitions; a list of tools is read first."""
     if isinstance(value, Definitions):
         return value
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from toolroll.front.configuration_errors import demand, keys_at, one_of, written
+from toolroll.front.configuration_errors import demand, keys_at, one_of, path_in_file
 from toolroll.model.errors import (
     Conflict,
     Denied,
@@ -150,7 +150,7 @@ def _problems_of(error: RequestValidationError, model: Any, content_type: str) -
     found: dict[tuple[str | int, ...], list[Any]] = {}
     for each in error.errors():
         is_of_body = each["loc"][0] == "body"
-        place = written({"body": error.body}, each) if is_of_body else each["loc"]  # without names of types
+        place = path_in_file({"body": error.body}, each) if is_of_body else each["loc"]  # without type names
         found.setdefault(tuple(place), []).append(each)
     # If one of several types fits in part, the problems below it say more.
     inner = {place[:length] for place in found for length in range(1, len(place))}

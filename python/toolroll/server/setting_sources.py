@@ -18,7 +18,7 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolroll.front.configuration_errors import InvalidConfiguration, one_of, told, written
+from toolroll.front.configuration_errors import InvalidConfiguration, error_line, one_of, path_in_file
 from toolroll.model.errors import InvalidDefinition, NotFound, nearest
 from toolroll.selection.environment_names import SERVER_PREFIX
 from toolroll.server.settings import ServerSettings
@@ -138,10 +138,10 @@ class SettingSources:
     def _problems_of(self, error: ValidationError, values: Mapping[str, Any]) -> Iterator[InvalidDefinition]:
         found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
         for each in error.errors(include_url=False):
-            found.setdefault(tuple(written(values, each)), []).append(each)
+            found.setdefault(tuple(path_in_file(values, each)), []).append(each)
         secret = {*_SECRET, *(name for name in _URLS if "@" in str(values.get(name)))}
         for path, problems in found.items():
-            yield self.problem(path, told(ServerSettings, path, problems, secret))
+            yield self.problem(path, error_line(ServerSettings, path, problems, secret))
 
     def _line(self, path: Sequence[str | int]) -> int | None:
         """The line in the file of the deepest key of the path that stands there."""

@@ -16,7 +16,7 @@ from toolroll.model.errors import InvalidInput, NotFound
 from toolroll.selection import environment_names
 from toolroll.selection.profiles import PROFILES
 
-# The variables of seed 5 and the like, and what is here in their place.
+# Variables of earlier systems, such as Annabelle, and their equivalents here.
 TWINS = {
     "TOOL_SELECTOR_THRESHOLD": "TOOLROLL_THRESHOLD",
     "TOOL_SELECTOR_TOP_K": "TOOLROLL_K",

@@ -1,4 +1,4 @@
-/** A line over days or hours. The same figures stand in a table below it for those who do not see the picture. */
+/** A line over days or hours. A table below has the same figures, for people who cannot see the picture. */
 
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
@@ -12,7 +12,7 @@ interface Properties {
   times: string[]
   values: (number | null)[]
   format: (value: number | null | undefined) => string
-  /** Of the scale, if it has another form than the values. */
+  /** Format of the scale, if it differs from the values' format. */
   scale?: (value: number | null | undefined) => string
   /** The range of the scale; from 0 up to the data without it. */
   range?: [number, number]
@@ -78,7 +78,7 @@ const dayOf = (seconds: number) => formats.day(new Date(seconds * 1_000).toISOSt
 
 const hourOf = (seconds: number) => formats.hour(new Date(seconds * 1_000).toISOString())
 
-/** A colour of the style sheet as a canvas takes it: `light-dark()` is resolved by an element that has it. */
+/** A colour of the style sheet for a canvas. An element with that colour resolves `light-dark()`. */
 function colour(element: HTMLElement, name: string): string {
   element.style.color = `var(--${name})`
   const found = getComputedStyle(element).color

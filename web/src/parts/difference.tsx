@@ -7,12 +7,12 @@ const MOST_MARKED = 20_000 // characters; a comparison by words of longer texts 
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value, null, 2))
 
-/** Characters that show nothing, or change the order of others, by their numbers. */
+/** Characters that are invisible or change the order of others, by their numbers. */
 export const visible = (text: string) =>
   text.replace(/[\u00AD\u200B-\u200F\u202A-\u202E\u2060-\u2069\uFEFF]|[\u{E0000}-\u{E007F}]/gu, (hidden) =>
     `⟨U+${hidden.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`)
 
-/** What is new has no side before. */
+/** A new field has no former side. */
 export function Difference({ field, before, after }: { field: string; before: unknown; after: unknown }) {
   const [old, now] = [visible(asText(before ?? '') ?? ''), visible(asText(after ?? '') ?? '')]
   const isMarked = Boolean(old && now) && old.length + now.length <= MOST_MARKED

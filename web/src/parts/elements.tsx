@@ -1,4 +1,4 @@
-/** The small parts of all views: fields, badges, notices, and what stands where there is nothing. */
+/** The small parts of all views: fields, badges, notices, and texts for empty places. */
 
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
@@ -75,7 +75,7 @@ export function Select({ label, value, onInput, options, class: name }: Input & 
 
 const JOINTS = /(?<=[_\-./:])|(?<=[a-z])(?=[A-Z])/
 
-/** A name of a tool, which lines break between its words: a phone is narrower than many names. */
+/** A tool's name, which may break between its words: a phone is narrower than many names. */
 export function Name({ children }: { children: string }) {
   return <>{children.split(JOINTS).map((part, place) => (place ? [<wbr key={place} />, part] : part))}</>
 }

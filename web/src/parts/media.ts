@@ -12,5 +12,5 @@ export function useMedia(query: string): boolean {
   return holds
 }
 
-/** Whether the window is as narrow as a phone: as the style sheet has it. */
+/** Whether the window is as narrow as a phone, by the style sheet's limit. */
 export const useIsPhone = () => useMedia('(max-width: 44rem)')

@@ -1,4 +1,4 @@
-/** The fields of a rule: what it does with which tools, and for whom. */
+/** The fields of a rule: its effect, its tools and its callers. */
 
 import { ask, registryPath } from '../api'
 import { useLoaded } from '../loading'

@@ -1,4 +1,4 @@
-/** Boxes that scroll. They fade at an edge beyond which there is more, so that none looks complete that is not. */
+/** Boxes that scroll. An edge fades if there is more content beyond it. */
 
 import type { ComponentChildren, RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
@@ -26,7 +26,7 @@ export function useFade(box: RefObject<HTMLElement | null>) {
   }, [])
 }
 
-/** A part that scrolls by itself. It is in the order of tabs, or the keyboard could not scroll it. */
+/** A part that scrolls by itself. It can get the focus, so that the keyboard can scroll it. */
 export function Scroller({ label, class: name = '', children }: { label: string; class?: string; children: ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null)
   useFade(box)

@@ -46,7 +46,7 @@ export function StageTable({ tools, stages }: { tools: TrialTool[]; stages: Tria
   )
 }
 
-/** After how many stages the tool was in play last. */
+/** The number of stages after which the tool was still in play. */
 const reach = (tool: TrialTool) => tool.scores.findLastIndex((score) => score !== null)
 
 function Cell({ scores, place, best }: { scores: (number | null)[]; place: number; best: number }) {

@@ -1,4 +1,4 @@
-/** A table that draws the rows in sight alone, so that ten thousand scroll as ten do. */
+/** A table that draws only the visible rows, so that ten thousand scroll like ten. */
 
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import type { ComponentChildren } from 'preact'
@@ -22,7 +22,7 @@ interface Properties<T> {
   rows: T[]
   columns: Column<T>[]
   rowKey: (row: T) => string
-  /** How many rows there are with those that are not read yet, where that is known. */
+  /** The number of all rows, including unread ones, if it is known. */
   total?: number | null
   /** Whether there are more rows than these. */
   hasMore?: boolean

@@ -1,4 +1,4 @@
-/** Who sees what: rules, the reason for one tool and caller, toolkits of pages, and what an organisation has. */
+/** Access to tools: rules, the reason for one tool and caller, toolkits of pages, pins and settings. */
 
 import { linkTo } from '../route'
 import { t } from '../texts'

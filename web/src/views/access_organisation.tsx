@@ -1,4 +1,4 @@
-/** The tiers of all, and the pins and settings of one organisation. */
+/** The tiers of the registry, and the pins and settings of one organisation. */
 
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'

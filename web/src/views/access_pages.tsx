@@ -102,7 +102,7 @@ export function PagesPart({ org, mayEdit }: ViewProperties) {
   )
 }
 
-/** Toolkits by name, each followed by those below it, with their depths; and those that only mappings name. */
+/** Toolkits by name, each followed by its own toolkits, with depths; then toolkits that only mappings name. */
 function inOrder(toolkits: Toolkit[], named: Iterable<string>): [string, number][] {
   const known = new Set(namesOf(toolkits))
   const others = [...named].filter((name) => !known.has(name)).map((name): Toolkit => ({ name, children: [] }))

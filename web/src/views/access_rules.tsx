@@ -104,7 +104,7 @@ function RuleEditor({ rule, org, onDone, onDiscard }: EditorProperties) {
     })
     if (isSaved) onDone(texts.saved(draft.name))
   }
-  /** My draft stays; the next save is over the version that somebody else has saved, which is shown. */
+  /** Keeps my draft. The next save replaces the other person's version, which is shown. */
   const readTheirs = async () => {
     const { value } = await ask<{ visibility_rules: Rule[] }>('GET', registryPath('/visibility-rules', { org, inactive: true, limit: MOST }))
     const theirs = value.visibility_rules.find((each) => each.rule_id === rule!.rule_id)

@@ -1,4 +1,4 @@
-/** How well tools do, which are used where, and what experiments say. */
+/** The success of tools, their use by page, and the results of experiments. */
 
 import { useState } from 'preact/hooks'
 import { type Accuracy, type Arm, ask, type Broken, type Drift, type Experiment, type Heatmap, type PluginCalls, registryPath, type Unused } from '../api'

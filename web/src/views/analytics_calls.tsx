@@ -1,4 +1,4 @@
-/** Whose calls fail and whose take long: plugins, and tools. */
+/** Plugins and tools whose calls fail or take long. */
 
 import { useState } from 'preact/hooks'
 import { ask, type Duration, type PluginCalls, registryPath, type ToolCalls } from '../api'
@@ -68,7 +68,7 @@ const CallTitles = <T,>({ order }: { order: Order<T> }) => (
   </>
 )
 
-/** The tools that come first by what is chosen, of all that were called: the service puts them in order. */
+/** The first of all called tools, in the chosen order. The service sorts them. */
 export function ToolCallsCard({ org, since, days }: { org: string | undefined; since: string; days: string }) {
   const [by, setBy] = useState('p95')
   const read = useLoaded((signal) => ask<{ tools: ToolCalls[] }>('GET', registryPath('/analytics/tools', { org, since, by, limit: MOST_TOOLS }), { signal }), [org, days, by])

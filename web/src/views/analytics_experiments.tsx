@@ -1,4 +1,4 @@
-/** Profiles side by side: what is known of each experiment, and whether one variant wins. */
+/** Experiments: the results of each, and whether one variant wins. */
 
 import type { Experiment } from '../api'
 import { Badge } from '../parts/elements'
@@ -66,5 +66,5 @@ function One({ experiment }: { experiment: Experiment }) {
 
 const SCALES = [0.05, 0.1, 0.2, 0.5, 1]
 
-/** The least scale on both sides of 0 that has all these values. */
+/** The smallest scale, symmetric around 0, that contains all these values. */
 const scaleOf = (values: number[]) => SCALES.find((scale) => values.every((value) => Math.abs(value) <= scale)) ?? 1

@@ -1,4 +1,4 @@
-/** Which tools are used on which pages, which nobody uses, and which lack vectors. */
+/** Tools by page, unused tools, and tools without vectors. */
 
 import { useState } from 'preact/hooks'
 import type { Drift, Heatmap, Unused } from '../api'

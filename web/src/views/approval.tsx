@@ -26,7 +26,7 @@ export function Approval({ org, mayEdit }: ViewProperties) {
   const picked = (tools ?? []).filter((tool) => chosen.has(tool.tool_id))
   const toggle = (id: string, isOn: boolean) => setChosen(new Set(isOn ? [...chosen, id] : [...chosen].filter((each) => each !== id)))
 
-  /** Decides one after the other. A tool that has changed meanwhile is left as it is, and named. */
+  /** Decides one after the other. Leaves and names tools that have changed meanwhile. */
   const decide = async (decision: Decision, of: Tool[]) => {
     const outdated: string[] = []
     await acting.run(async () => {

@@ -100,13 +100,13 @@ export function Catalog({ session, org, mayEdit }: ViewProperties) {
   )
 }
 
-/** Organisation and name of tools without vectors of the service's embedder → what they lack. */
+/** Organisation and name of tools without vectors of the service's embedder → the missing vectors. */
 export function useDrift(org: string | undefined): ReadonlyMap<string, string> {
   const drift = useLoaded((signal) => ask<Drift>('GET', registryPath('/analytics/drift', { org }), { signal }), [org])
   return useMemo(() => new Map(drift.value?.value.tools.map((tool) => [`${tool.org}/${tool.name}`, tool.state])), [drift.value])
 }
 
-/** Sets one status for the chosen tools, one after the other. A tool that has changed meanwhile is left as it is, and named. */
+/** Sets one status for the chosen tools, one after the other. Leaves and names tools that have changed meanwhile. */
 function StatusChange({ picked, onDone }: { picked: Tool[]; onDone: () => void }) {
   const texts = t.catalog
   const [status, setStatus] = useState(texts.statuses[1]!)

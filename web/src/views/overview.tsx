@@ -1,4 +1,4 @@
-/** Whether it works, how much it is used, how well it does, and how fast it is. */
+/** Whether selection works, how much it is used, how good and how fast it is. */
 
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ask, type Broken, type Health, type Metrics, readHealth, registryPath, type Timeline, type ToolPage } from '../api'
@@ -72,7 +72,7 @@ function Verdict({ health, failures }: { health: Loaded<Health>; failures: Timel
   )
 }
 
-/** What a person should do: changes to approve, tools that fail, tools with something to review. */
+/** Tasks for a person: changes to approve, failing tools, tools to review. */
 function ToDo({ org, since, days }: { org: string | undefined; since: string; days: string }) {
   const texts = t.overview
   const count = (parameters: Record<string, string | boolean>) => useLoaded(
@@ -147,7 +147,7 @@ function OverTime({ timeline }: { timeline: Timeline }) {
 
 type Point = { at: string; selections: number; success: number | null; latency_us: number | null; saved: number }
 
-/** The points with those between them in which nothing was selected. */
+/** The points, with zeros for times between them in which nothing was selected. */
 function filled({ per, points }: Timeline): Point[] {
   const step = per === 'day' ? DAY_MS : DAY_MS / 24
   const known = new Map(points.map((point) => [Date.parse(point.at), point]))

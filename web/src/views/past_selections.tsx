@@ -1,4 +1,4 @@
-/** Logged selections, each of which can be decided again as it was. */
+/** Logged selections. Each can be replayed. */
 
 import { useState } from 'preact/hooks'
 import { useActing } from '../acting'

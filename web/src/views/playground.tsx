@@ -1,4 +1,4 @@
-/** A message tried out: which tools would be selected, by which stages, and what another profile or a change would do. */
+/** Tries out a message: the selected tools, the stages, and the effect of another profile or a change. */
 
 import { useState } from 'preact/hooks'
 import { ask, Problem, registryPath, type Session, type Trial } from '../api'
@@ -106,7 +106,7 @@ export function Playground({ session, org }: ViewProperties) {
   )
 }
 
-/** What the second selection has more or less than the first, and whose score moved most. */
+/** Tools that only one of the two selections has, and the tools whose scores differ most. */
 function Changes({ from, to }: { from: Run; to: Run }) {
   const texts = t.playground
   const [old, now] = [from.trial.names, to.trial.names]

@@ -1,4 +1,4 @@
-/** A change to try out in the playground: a rule, a rule less, or other texts of a tool. Nothing is saved. */
+/** A change to try out in the playground: a new or removed rule, or other texts of a tool. Nothing is saved. */
 
 import { useEffect, useState } from 'preact/hooks'
 import { ask, registryPath, type Tool } from '../api'
@@ -12,7 +12,7 @@ export type Change = { kind: 'rule' | 'without' | 'texts'; rule: Draft; replaces
 export const NO_RULE: Draft = { ...NEW, name: t.playground.triedRule }
 export const NO_CHANGE: Change = { kind: 'rule', rule: NO_RULE, replaces: '', tool: '', description: '', examples: '' }
 
-/** The change as the service takes it; undefined while something is missing. */
+/** The change in the service's form; undefined while a field is missing. */
 export function whatIfOf(change: Change): Record<string, unknown> | undefined {
   if (change.kind === 'without') return change.replaces ? { replaces: change.replaces } : undefined
   if (change.kind === 'texts') {

@@ -1,4 +1,4 @@
-/** Who registers tools: what that changed, what callers say of these tools, and what is to review. */
+/** Plugins: the changes of their last registration, the success of their tools, and tools to review. */
 
 import { useState } from 'preact/hooks'
 import { ask, type Duration, type PluginCalls, registryPath } from '../api'
@@ -65,7 +65,7 @@ export function Plugins({ org }: ViewProperties) {
   )
 }
 
-/** What callers saw of it in the last day: whether it is up, only its gateway knows. */
+/** The plugin's calls in the last day. Only its gateway knows whether it is up. */
 function Verdict({ plugin: { left_out, last_day } }: { plugin: Plugin }) {
   const texts = t.plugins
   const [first] = left_out ?? []

@@ -1,10 +1,10 @@
-/** What every view is given. */
+/** The properties of every view. */
 
 import type { Session } from '../api'
 
 export interface ViewProperties {
   session: Session
-  /** Whose rows are shown; undefined for the key's own. */
+  /** The owner of the shown rows; undefined for the key's own organisation. */
   org: string | undefined
   mayEdit: boolean
   name: string

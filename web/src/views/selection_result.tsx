@@ -22,7 +22,7 @@ interface Properties {
   confidence?: number
   hasMatch?: boolean
   degraded?: string[]
-  /** Names that the selection beside this one has. */
+  /** Names in the other selection. */
   others?: string[]
 }
 
@@ -75,7 +75,7 @@ export function Result({ profile, title = profile, names, tools, stages, confide
 
 const Reasons = ({ reasons }: { reasons: string[] }) => <ul class="reasons">{reasons.map((reason) => <li key={reason}>{reason}</li>)}</ul>
 
-/** children: what stands below it. */
+/** children: shown below it. */
 function ToolName({ tool, isOnlyHere, children }: { tool: TrialTool; isOnlyHere: boolean; children: ComponentChildren }) {
   return (
     <span class="stack">

@@ -72,7 +72,7 @@ function WithKey({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (key: string
   )
 }
 
-/** What the service says, in the page's address, of a sign-in at the identity provider that failed. */
+/** The service's message, in the page's address, about a failed sign-in at the identity provider. */
 function refusalOfProvider(): string {
   const kind = new URLSearchParams(location.search).get('problem') ?? ''
   if (kind) history.replaceState(null, '', location.pathname + location.hash)

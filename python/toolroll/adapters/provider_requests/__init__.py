@@ -1,4 +1,4 @@
-"""Requests to providers as they travel: bytes of JSON in which only the list of tools is replaced.
+"""Replaces the list of tools in the JSON bytes of requests to providers, and nothing else.
 
 The drop-in proxy (`toolroll serve --upstream`) and the HTTP client (`adapters/http_client.py`) share it.
 """

@@ -21,7 +21,7 @@ def form_of(method: str, path: str) -> RequestForm | None:
 
 
 def error_body(form: RequestForm | None, status: int, message: str) -> bytes:
-    """The JSON of an error of ours, which the provider's clients raise as they do its own.
+    """The JSON of one of our errors, which clients read like the provider's own errors.
 
     form: of the request; None for OpenAI's.
     """

@@ -1,4 +1,4 @@
-"""The headers with which a caller tells toolroll who asks. They are for us and go no further."""
+"""Our headers, by which a client names its caller. They are removed before the request goes on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELDS = frozenset({one.name for one in fields(Context)} - {"settings"})
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """What our headers of a request say.
+    """The values of our headers in a request.
 
     Attributes:
         conversation: the name of the conversation; "" if none is stated.
@@ -34,7 +34,7 @@ class RequestHeaders:
 
     @classmethod
     def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> RequestHeaders:
-        """Reads them; all other headers are passed over. Names in lower case.
+        """Reads our headers and ignores all others. headers: with lower-case names.
 
         Raises:
             InvalidInput: the context is no JSON object of known fields.
@@ -48,7 +48,7 @@ class RequestHeaders:
         return cls(conversation, context)
 
     def of_org(self, org: str) -> Context:
-        """Who asks, for this organisation. Raises InvalidInput if a value is wrong."""
+        """The caller, in this organisation. Raises InvalidInput if a value is wrong."""
         return Context(**{**self.context, "org": org}) if self.context or org else Context()
 
     def conversation_of(self, context: Context) -> str | None:

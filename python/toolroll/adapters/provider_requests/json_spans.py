@@ -1,4 +1,4 @@
-"""Where the members of a JSON object and the items of an array stand in their text.
+"""Finds the members of a JSON object and the items of an array in their text.
 
 The standard library's scanner reads each value and returns its end. Unchanged text is copied and never
 written again. It takes about as long as `json.loads`.
@@ -118,7 +118,7 @@ def array_items(
 def with_members(text: str, members: Sequence[Member], changes: Mapping[str, str | None]) -> str:
     """The text of an object with other values for some of its members; None removes a member.
 
-    All other characters stay as they are. A name that no member has becomes the last member.
+    All other characters stay as they are. A new name is added as the last member.
     """
     if not members:
         added = ",".join([f"{json.dumps(name)}:{new}" for name, new in changes.items() if new is not None])

@@ -1,6 +1,6 @@
-"""Tools in a request beside its list, and requests that are no known form: rules must not be passed by there.
+"""Checks tools outside a request's list and requests of unknown form, which could bypass rules.
 
-A request that cannot be judged is refused, but only if there are rules for the caller. The operator can allow
+A request that cannot be checked is refused, but only if rules apply to the caller. The operator can allow
 paths and members by name.
 """
 
@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"(/[A-Za-z0-9_~@:+-][A-Za-z0-9_~@:+.-]*)+/?")
 
 
 def check_path(form: RequestForm | None, path: str, allowed: Collection[str]) -> None:
-    """Checks a request with a body if there are rules for its caller.
+    """Checks a request with a body if rules apply to its caller.
 
     Args:
         form: of the request, by its decoded path.
@@ -50,7 +50,7 @@ def check_path(form: RequestForm | None, path: str, allowed: Collection[str]) ->
         allowed: paths that pass; those below them, too.
 
     Raises:
-        Denied: it may have tools that nobody looks at.
+        Denied: it may contain tools that are not checked.
     """
     is_plain = _PLAIN.fullmatch(path) is not None and not any(part.endswith(".") for part in path.split("/"))
     if is_plain and (form is not None or _NO_TOOLS.fullmatch(path)):
@@ -65,12 +65,12 @@ def check_path(form: RequestForm | None, path: str, allowed: Collection[str]) ->
 
 
 def tools_beside(form: RequestForm, values: Mapping[str, Any], allowed: Collection[str]) -> list[Any]:
-    """The definitions of tools that stand in a body beside its list.
+    """The definitions of tools in a body, outside its list.
 
-    values: the members of the body. allowed: members that are passed over.
+    values: the members of the body. allowed: members that are ignored.
 
     Raises:
-        ValueError: a member may be taken for the list.
+        ValueError: a provider might take a member for the list.
         Denied: the tools of a member are stored at the provider.
     """
     found: list[Any] = []
@@ -103,7 +103,7 @@ def tools_beside(form: RequestForm, values: Mapping[str, Any], allowed: Collecti
 
 
 def check_beside(over: Toolroll, tools: Sequence[Any], context: Context) -> None:
-    """Checks tools that stand elsewhere than in a request's list; nothing is taken out there.
+    """Checks the tools outside a request's list. Such tools are refused, never removed.
 
     over: the roll over these tools.
 

@@ -33,7 +33,7 @@ class ProviderRequest:
         members: of the object that it is.
         tools: the list.
         messages: of the conversation, oldest first.
-        choice: the caller's own `tool_choice`, or what stands for it; None without one.
+        choice: the caller's own `tool_choice`, or the provider's equivalent; None without one.
     """
 
     form: RequestForm
@@ -53,11 +53,11 @@ class ProviderRequest:
     ) -> ProviderRequest | None:
         """Reads a body; None if it has no tools.
 
-        check: of the members of a body whose tools are under rules. All readers must read such a list alike.
+        check: checks the members of a body whose tools are under rules: all readers must read its list alike.
 
         Raises:
-            ValueError: it is no JSON object in UTF-8, has a member twice or too many values, or its tools are
-                no list, or a list of too many.
+            ValueError: it is not a JSON object in UTF-8, has a member twice or too many values, or its tools
+                are not a list, or are too many.
         """
         if len(body) > _MOST_VALUES and sum([body.count(mark) for mark in (b",", b"[", b"{")]) > _MOST_VALUES:
             raise ValueError(f"it has more than {_MOST_VALUES:,} values")
@@ -94,7 +94,7 @@ class ProviderRequest:
 
     @property
     def asks(self) -> bool:
-        """Whether there is a message of the user to select by."""
+        """Whether there is a user's message to select by."""
         if not self.form.selects:
             return False
         for message in reversed(self.messages):
@@ -110,7 +110,7 @@ class ProviderRequest:
 
     @property
     def may_be_restricted(self) -> bool:
-        """Whether the provider can restrict this list, and the caller has not done so."""
+        """Whether the provider can restrict this list and the caller has not restricted it already."""
         provider = provider_of(self.form.provider)
         most = provider.most_tools
         if (
@@ -124,7 +124,7 @@ class ProviderRequest:
         return self.form.is_free(self.choice)
 
     def with_tools(self, items: Iterable[Any]) -> bytes:
-        """The body with these items in place of all; a choice loses the tools that are not sent.
+        """The body with these items as its list; a choice loses the tools that are not sent.
 
         items: of the list, in the order to send.
         """
@@ -133,23 +133,23 @@ class ProviderRequest:
         changes: dict[str, str | None] = {name: self.tools.of(items)}
         if not items:  # providers refuse an empty list, and a choice without a list
             changes = dict.fromkeys((name, *self.form.choice, *self.form.beside_tools))
-        elif (chosen := self.chosen) and (missing := self._gone(items).intersection(chosen)):
+        elif (chosen := self.chosen) and (missing := self._missing_names(items).intersection(chosen)):
             choice = self.form.choice_without(self.choice, missing)
             changes[self._name_of(self.form.choice)] = None if choice is None else _json(choice)
         return self._changed(changes)
 
     def restricted_to(self, names: list[str]) -> bytes:
-        """The body with an unchanged list, of which only these tools may be called."""
+        """The body with its list unchanged, restricted to calls of these tools."""
         restrict = provider_of(self.form.provider).restrict
         assert restrict is not None
         choice = self.form.restricted(self.choice, restrict(names, self.form.must_call(self.choice)))
         return self._changed({self._name_of(self.form.choice): _json(choice)})
 
-    def _gone(self, items: Iterable[Any]) -> frozenset[str]:
+    def _missing_names(self, items: Iterable[Any]) -> frozenset[str]:
         return self.tools.names(self.tools.items) - self.tools.names(items)
 
     def _name_of(self, names: tuple[str, ...]) -> str:
-        """The one of these names that the request uses, else the first."""
+        """The name among these that the request uses, else the first."""
         used = {member.name for member in self.members if member.item.value is not None}
         return next((name for name in names if name in used), names[0])
 

@@ -1,6 +1,6 @@
-"""`RequestSelector`: the bytes of a request in, the bytes with fewer tools out, and a report.
+"""`RequestSelector`: takes a request's bytes, and returns bytes with fewer tools and a report.
 
-It knows no network. The drop-in proxy and the HTTP client call it.
+It uses no network. The drop-in proxy and the HTTP client call it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Delivery = Literal["replace", "allow"]
 
 @dataclass(frozen=True, slots=True)
 class RequestReport:
-    """What a selection did with a request.
+    """The effect of a selection on a request.
 
     Attributes:
-        came: tools in it.
-        sent: tools that the model may call now.
-        tokens_kept_out: of schemas, by estimate.
-        spent_ms: the time that it took.
+        came: the number of tools in the request.
+        sent: the number of tools that the model may call now.
+        tokens_kept_out: estimated tokens of the schemas left out.
+        spent_ms: the time of the selection.
         delivery: how the selected tools are sent.
-        has_failed: whether selection failed, so that only policy counts.
-        unjudged: names of hosted tools that were taken out, because they may bring tools which rules hide.
+        has_failed: whether selection failed, so that only policy restricts the tools.
+        unjudged: names of hosted tools that were removed because they may bring tools which rules hide.
     """
 
     came: int
@@ -70,7 +70,7 @@ class OutgoingRequest:
     """A request to send.
 
     Attributes:
-        body: of the request; the very object that came if nothing is changed.
+        body: of the request; the received object itself if nothing is changed.
         report: None for a request without tools.
     """
 
@@ -80,14 +80,14 @@ class OutgoingRequest:
 
 @dataclass(frozen=True, slots=True)
 class _ToolRequest:
-    """A request with tools: who asks, and when it came.
+    """A request with tools, its caller and its time.
 
     Attributes:
-        body: as it came.
+        body: the received bytes.
         request: the same, read.
         conversation: its name; None if none is stated.
         started: of `time.perf_counter`.
-        has_rules: whether there are rules for the caller.
+        has_rules: whether rules apply to the caller.
     """
 
     body: bytes
@@ -117,7 +117,7 @@ class _ToolRequest:
         has_failed: bool = False,
         unjudged: tuple[str, ...] = (),
     ) -> OutgoingRequest:
-        """The request to send, with its report. content: None for the body as it came."""
+        """The request to send, with its report. content: None for the received body."""
         tools = self.request.tools
         spent_ms = (time.perf_counter() - self.started) * 1_000
         report = RequestReport(
@@ -148,16 +148,16 @@ class RequestSelector:
         """Reads nothing yet.
 
         Args:
-            roll: whose rules apply, which learns, and which keeps conversations; None for one in memory.
+            roll: applies rules, learns and keeps conversations; None for one in memory.
             k: how many tools retrieval finds, as in `Toolroll.select`.
-            max_tools: how many tools are sent at the most, beside `always_include` and hosted ones.
+            max_tools: how many tools are sent at most, beside `always_include` and hosted ones.
             always_include: names of tools that are always sent, if they came with the request.
-            context: who asks, where the caller of `select` does not say.
-            delivery: "replace" sends the selected tools. "allow" sends the list as it came and restricts the
-                model to the selected tools, where the provider can and the caller has not done so.
+            context: the caller, if `select` gets none.
+            delivery: "replace" sends the selected tools. "allow" sends the received list and restricts the
+                model to the selected tools, if the provider can do so and the caller has set no restriction.
             learns: whether outcomes are recorded.
-            allowed: paths, with those below them, and members of bodies that pass although nobody looks at
-                tools in them, such as "/v1/batches" and "cachedContent".
+            allowed: paths, including all paths below them, and members of bodies that pass without a check of
+                their tools, such as "/v1/batches" and "cachedContent".
         """
         if delivery not in ("replace", "allow"):
             raise InvalidInput(f"delivery is {delivery!r:.80}, must be 'replace' or 'allow'")
@@ -167,7 +167,7 @@ class RequestSelector:
             max_tools=max_tools,
             always_include=always_include,
             context=context,
-            read_messages=read_messages,  # a request goes on whatever it holds
+            read_messages=read_messages,  # never fails, so that any request goes on
             learns=learns,
             keeps_places=True,
         )
@@ -184,7 +184,7 @@ class RequestSelector:
         path: as it is sent, percent-encoded, without the query. The others are as in `select`.
 
         Raises:
-            Denied: it may have tools that nobody looks at, and there are rules for the caller.
+            Denied: it may contain tools that are not checked, and rules apply to the caller.
         """
         if self.selector.roll.has_rules(self._context_of(form, headers, context)):
             check_path(form, path, self._allowed_unseen)
@@ -202,17 +202,17 @@ class RequestSelector:
         """The body to send in place of this one.
 
         Args:
-            body: as it came.
+            body: the received bytes.
             form: of the request.
-            headers: what our headers in the request say.
-            context: who asks; None for the context in the headers, else the selector's.
+            headers: our headers in the request.
+            context: the caller; None for the context in the headers, else the selector's.
             may_report: whether outcomes that this caller sends count.
-            reporter: who reports them; None for the context's user.
+            reporter: of these outcomes; None for the context's user.
 
         Raises:
-            InvalidInput: the body cannot be read, and there are rules that it might break; or the name of
-                the conversation is too long.
-            Denied: it has tools beside its list that the caller may not have, or that nobody can name.
+            InvalidInput: the body cannot be read, and rules apply to the caller; or the name of the
+                conversation is too long.
+            Denied: outside its list, it has tools that the caller may not have, or that have no name.
             Unavailable: the rules cannot be applied.
         """
         asked, beside, context = self._read(body, form, headers, context)
@@ -244,7 +244,7 @@ class RequestSelector:
         may_report: bool = True,
         reporter: Reporter | None = None,
     ) -> OutgoingRequest:
-        """`select` for an event loop: an embedder or a store that waits does so in a thread."""
+        """`select` for an event loop: waits for an embedder or a store happen in a thread."""
         asked, beside, context = self._read(body, form, headers, context)
         if beside:
             check_beside(await self.selector.roll.awith_tools(beside), beside, context)
@@ -267,7 +267,7 @@ class RequestSelector:
     def _read(
         self, body: bytes, form: RequestForm, headers: RequestHeaders, context: Context | None
     ) -> tuple[_ToolRequest | None, list[Any], Context]:
-        """The request, or None if it has no tools; the tools beside its list; and who asks."""
+        """The request, or None if it has no tools; the tools outside its list; and the caller."""
         started = time.perf_counter()
         context = self._context_of(form, headers, context)
         has_rules, beside = self.selector.roll.has_rules(context), list[Any]()
@@ -313,7 +313,7 @@ class RequestSelector:
         return asked.changed(sent, content, kept_out=turn.shown.tokens.saved, unjudged=unjudged)
 
     def _after_failure(self, asked: _ToolRequest) -> OutgoingRequest:
-        """The request where selection has raised an error, which is logged."""
+        """The request after selection raised an error, which is logged."""
         _log.exception("request: selection failed, all tools that policy allows are sent")
         return self._allowed(asked, has_failed=True)
 

@@ -1,7 +1,7 @@
-"""Lists of tools in the text of requests: the tools as objects, and the text of each.
+"""Lists of tools in the text of requests, read into objects, each with its text.
 
 A client sends the same list with each request. A known list is found by comparing its text, which takes
-microseconds, and its objects are used again.
+microseconds, and its objects are reused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALIKE = 4  # lists with the same beginning that are kept
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """An item that holds several tools, as Gemini's function declarations.
+    """An item that holds several tools, such as Gemini's function declarations.
 
     Attributes:
         item: the object.
@@ -49,16 +49,16 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolTexts:
-    """A list of tools as it stands in a request.
+    """A list of tools in the text of a request.
 
     Attributes:
         text: of the whole list.
         items: the objects. Their identity counts, so nobody may copy them.
         texts: id of an item, or of a tool in a group → its text.
         groups: items that hold several tools.
-        are_functions: whether each item is the definition of a function, or of several.
-        repeated: names that several tools have. Providers refuse such a list, so the tools are always sent:
-            whether a client sees its error depends on no selection.
+        are_functions: whether each item defines a function, or several.
+        repeated: names that several tools have. Providers refuse such a list, so these tools are always sent:
+            the client then always sees the provider's error.
     """
 
     text: str
@@ -89,13 +89,13 @@ class ToolTexts:
 
     @property
     def are_clear(self) -> bool:
-        """Whether no object in it has a member twice, so that all readers read the same. O(n) at first."""
+        """Whether no object in it has a member twice, so that all readers read the same. O(n) once."""
         if not self._are_clear:
             self._are_clear.append(_has_no_doubles(self.text))
         return self._are_clear[0]
 
     def names(self, items: Iterable[Any]) -> frozenset[str]:
-        """The names by which a choice may name these items."""
+        """The names by which a choice may refer to these items."""
         keys = {group.key for group in self.groups}
         found = set()
         for item in items:
@@ -106,7 +106,7 @@ class ToolTexts:
         return frozenset(found)
 
     def count(self, items: Sequence[Any]) -> int:
-        """How many tools these items are."""
+        """The number of tools in these items."""
         if not self.groups:
             return len(items)
         keys = {group.key for group in self.groups}
@@ -117,7 +117,7 @@ class ToolTexts:
         return total
 
     def of(self, items: Iterable[Any]) -> str:
-        """The text of a list of some of these items, in the order given; of a group, some of its tools."""
+        """The text of a list with some of these items, in the order given. A group keeps only these tools."""
         known = self.texts
         return "[" + ",".join([known.get(id(item)) or self._part(item) for item in items]) + "]"
 
@@ -156,7 +156,7 @@ def _has_no_doubles(text: str) -> bool:
 
 
 def _repeated(items: Iterable[Any], groups: Iterable[_Group]) -> tuple[str, ...]:
-    """Names that stand in a list more than once, in their order."""
+    """The names that occur more than once, in order."""
     tools = [*items, *(tool for group in groups for tool in group.item[group.key])]
     counts = Counter([name_in(tool) for tool in tools if isinstance(tool, dict)])
     return tuple([name for name, count in counts.items() if count > 1 and name])
@@ -178,7 +178,7 @@ def _read_item(text: str, at: int, texts: dict[int, str], groups: list[_Group]) 
 
 
 class KnownToolTexts:
-    """The lists that came last. Safe to share between threads: each change replaces one entry."""
+    """The most recent lists. Safe to share between threads: each change replaces one entry."""
 
     def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
         """Knows none yet."""
@@ -187,7 +187,7 @@ class KnownToolTexts:
         self._characters = 0
 
     def read(self, text: str, at: int) -> ToolTexts:
-        """The list that begins here: a known one, or one that is read now. Raises ValueError without one."""
+        """The list that begins here, known or new. Raises ValueError if there is none."""
         key = text[at : at + _BEGINNING]
         alike = self._lists.get(key, ())
         for known in alike:

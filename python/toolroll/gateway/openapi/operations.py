@@ -28,7 +28,7 @@ _HINTS: Mapping[str, Json] = {
     "put": {"readOnlyHint": False, "idempotentHint": True},
     "delete": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
 }
-# A model must not set what belongs to the connection or to the sign-in. OpenAPI ignores the first three.
+# Headers of the connection and the sign-in, which a model must not set. OpenAPI ignores the first three.
 _NO_PARAMETERS = frozenset(
     {"accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "upgrade"}
     | {"transfer-encoding", "te", "trailer", "proxy-authorization", "forwarded", "x-forwarded-for"}
@@ -42,7 +42,7 @@ class Parameter:
 
     Attributes:
         argument: its name in the tool.
-        name, place: its name in the request, and where it stands.
+        name, place: its name and its place in the request.
         style, explode: how lists and objects are written, in OpenAPI's terms.
     """
 
@@ -62,7 +62,7 @@ class Operation:
         path: of its requests, with `{name}` for parameters.
         parameters: of path, query and header.
         media_type: of the body; "" if there is none.
-        tool: its definition for clients.
+        tool: the definition for clients.
     """
 
     method: str
@@ -73,7 +73,7 @@ class Operation:
 
 
 def operations_of(document: Any) -> tuple[dict[str, Operation], list[str]]:
-    """Returns the operations by the names of their tools, and a sentence for each that was left out.
+    """Returns the operations by the names of their tools, and a sentence for each omitted operation.
 
     Raises:
         InvalidDefinition: it is no OpenAPI document of version 3, or has too many operations.
@@ -156,7 +156,7 @@ def _operation(
 
 
 def _parameters(document: Json, item: Json, body: Json) -> list[Json]:
-    """Returns the parameters of path and operation. The operation's replace equal ones of the path."""
+    """The parameters of path and operation. The operation's replace the path's with the same name."""
     found: dict[tuple[Any, Any], Json] = {}
     for part in (item, body):
         listed = part.get("parameters") or []

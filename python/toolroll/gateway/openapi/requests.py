@@ -16,7 +16,7 @@ _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """A request. `target` begins with "/" and goes behind the address of the service."""
+    """A request. `target` begins with "/" and is relative to the address of the service."""
 
     method: str
     target: str
@@ -25,7 +25,7 @@ class ServiceRequest:
 
 
 def request_of(operation: Operation, arguments: Mapping[str, Any]) -> ServiceRequest:
-    """Returns the request of a call. No argument can lead it to another path than the operation's.
+    """Returns the request of a call. No argument can change the operation's path.
 
     Raises:
         InvalidInput: an argument is missing, unknown or cannot be written.
@@ -70,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 def _segment(parameter: Parameter, value: Any) -> str:
-    """Writes a part of the path: it has no slash, and does not lead to a folder above."""
+    """Writes a part of the path, without a slash and without a step to the folder above."""
     if isinstance(value, dict):
         raise InvalidInput(f"argument {parameter.argument!r:.100} is an object, must be a text or a number")
     texts = [_text(each) for each in value] if isinstance(value, list) else [_text(value)]

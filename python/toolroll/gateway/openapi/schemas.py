@@ -1,7 +1,7 @@
 """Rewrites OpenAPI's schemas as JSON Schema.
 
-References stay references: each schema that one leads to is copied once into `$defs`, so a schema that refers
-to itself needs no end. Version 3.0 writes some things in its own way, version 3.1 as JSON Schema does.
+Each schema behind a reference is copied once into `$defs` and stays a reference, so a schema may refer to
+itself. Version 3.0 differs from JSON Schema in some keywords, version 3.1 does not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from toolroll.model.errors import InvalidDefinition
 
 Json = dict[str, Any]
 _DEEPEST = 64  # references that lead to references
-# A model that writes arguments needs none of these.
+# Keywords that a model does not need to write arguments.
 _LEFT_OUT = frozenset({"xml", "externalDocs", "discriminator", "example", "$schema", "$id"})
 # The keys of these objects are names, not keywords.
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

@@ -1,4 +1,4 @@
-"""Makes an HTTP service an MCP server within this process."""
+"""Turns an HTTP service into an MCP server within this process."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def open_openapi(
 ) -> AsyncIterator[Streams]:
     """Yields streams to an MCP server for the service at the URL.
 
-    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets lines with
-    the operations that were left out, in a thread.
+    document: a file of the folder, or a URL. headers: of all requests to the service. tell: gets a line for
+        each omitted operation, in a thread.
 
     Raises:
         InvalidInput: the URL cannot belong to a service.
@@ -82,7 +82,7 @@ class _Service:
         self._problems: list[str] = []
 
     async def list_tools(self, incoming: Incoming) -> Json:
-        """Reads the document again: it may have changed."""
+        """Reads the document again, since it may have changed."""
         try:
             content = await self._content()
             operations, problems = await anyio.to_thread.run_sync(_read, content, self._document)
@@ -128,7 +128,7 @@ class _Service:
         if urlsplit(self._document).scheme not in ("http", "https"):
             path = self._folder / self._document
             return await anyio.to_thread.run_sync(_file, path)
-        # Secrets are for the service, and for nobody else who has its document.
+        # Secrets go only to the service, not to another host of its document.
         is_own = urlsplit(self._document)[:2] == urlsplit(self._url)[:2]
         async with (
             httpx_client(self._headers if is_own else None) as client,

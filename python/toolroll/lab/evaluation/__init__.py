@@ -1,4 +1,4 @@
-"""Measures selections: how good they are on labelled messages, how fast, what learning adds.
+"""Measures selections: their quality on labelled messages, their speed, and the effect of learning.
 
-Only the command line and benchmarks call it. What toolroll itself wants to reach stands in `bench/`.
+Only the command line and benchmarks call it. toolroll's own goals are in `bench/`.
 """

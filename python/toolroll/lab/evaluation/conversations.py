@@ -1,8 +1,8 @@
 """Measures sessions on dialogs: recall of each turn's tools, and the share that a prompt cache would serve.
 
 Every dialog is played three times over one catalog: each message alone, each with its history, and as a
-session that records the calls of each turn. A growing list of tools finds more and costs more, so its length
-is reported beside its recall.
+session that records the calls of each turn. A growing list of tools has a higher recall and costs more,
+so its length is reported, too.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PlayedDialogs:
     Attributes:
         way: "message", "history" or "session".
         recall: mean share of a turn's tools that were sent, over turns that call any; complete: share of
-            turns with all of them.
+            turns in which all were sent.
         tools, most_tools: tools sent in a turn, mean and maximum; tokens: mean tokens of their schemas.
-        cached: share of the schemas' tokens that a prefix cache would serve: before the first difference from
-            the turn before, without first turns. cached_with_first: including these.
+        cached: share of the schemas' tokens before the first difference from the turn before, which a prefix
+            cache would serve; without first turns. cached_with_first: including first turns.
     """
 
     way: str
@@ -51,7 +51,7 @@ class PlayedDialogs:
 
 @dataclass(frozen=True, slots=True)
 class DialogResults:
-    """The measurements of one folder. k: tools that retrieval found in a turn. played: one for each way."""
+    """The measurements of a folder. k: tools that retrieval found in a turn. played: one for each way."""
 
     folder: str
     k: int
@@ -200,7 +200,7 @@ class _DialogSums:
             before = sent
 
     def played(self, way: str) -> PlayedDialogs:
-        """The measurements."""
+        """The measurements of this way."""
         return PlayedDialogs(
             way,
             _mean(self.recalls),

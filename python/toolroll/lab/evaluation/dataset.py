@@ -1,9 +1,9 @@
-"""Reads labelled messages, and divides them into messages to ask and examples to learn from.
+"""Reads labelled messages, and divides them into test messages and examples.
 
     tools.jsonl     {"name", "description", "parameters", "server", "examples"} a line
     queries.jsonl   {"id", "text", "gold": [names], "split", "context": {...}} a line
 
-A folder may hold toolkit files in place of `tools.jsonl`. An empty `gold` means that no tool applies. The
+A folder may have toolkit files instead of `tools.jsonl`. An empty `gold` means that no tool applies. The
 context has four known keys:
 
 - `alt`: gold name → names that are equally correct.
@@ -44,7 +44,7 @@ class Query:
 
     Attributes:
         id: unique in its folder.
-        gold: names of the tools that it needs; empty if no tool applies.
+        gold: names of the needed tools; empty if no tool applies.
         split: "test", "train" or another name from the folder.
         alternatives: gold name → names that are equally correct.
         candidates: the only tools to choose from; empty for the whole catalog.
@@ -113,11 +113,11 @@ def divide(
 ) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
     """The queries to ask, and the queries whose texts become examples; no query is in both.
 
-    Examples come from "train" only. If "train" is asked, too, every second dialog is asked and the others
-    give examples. A query without a dialog is a dialog of its own.
+    Examples come from "train" only. If the split to ask is "train", too, every second dialog is asked and the
+    others become examples. A query without a dialog counts as a dialog.
 
     Raises:
-        InvalidInput: split is "all" and examples "train": each query can be in one of them only.
+        InvalidInput: split is "all" and examples is "train": no query can be both asked and an example.
     """
     if split not in SPLITS:
         raise InvalidInput(f"split: is {quoted(split)}, must be one of {', '.join(SPLITS)}")
@@ -144,7 +144,7 @@ def divide(
 
 
 def sample(queries: Sequence[Query], limit: int | None, seed: int) -> tuple[Query, ...]:
-    """`limit` queries drawn from the seed, in their own order; a larger sample contains the smaller."""
+    """`limit` queries, in their own order. With one random seed, a larger sample contains a smaller one."""
     if limit is None or limit >= len(queries):
         return tuple(queries)
     if limit < 1:
@@ -158,7 +158,7 @@ def with_examples(
 ) -> Definitions:
     """The definitions with every teacher's text as an example of each of its gold tools, in file order.
 
-    keep: whether a tool's own examples stay, in front. most: examples of a tool, in all.
+    keep: whether a tool's own examples stay, in front. most: the most examples of a tool, in all.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for query in teachers:
@@ -235,7 +235,7 @@ def _query(value: Any, names: set[str], spellings: dict[str, str]) -> Query:
 
 
 def _names(value: Any, key: str, spellings: dict[str, str]) -> tuple[str, ...]:
-    """The names as in the catalog; `spellings` gets differing ones."""
+    """The names as in the catalog; records differing spellings in `spellings`."""
     if type(value) is not list or not all(type(name) is str for name in value):
         raise FieldError(f"{key} is {quoted(value)}, must be a list of names", (key,))
     clean = [clean_name(name) for name in value]

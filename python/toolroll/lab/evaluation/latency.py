@@ -21,7 +21,7 @@ _ROTATION = 200  # messages in rotation
 
 
 def measure(size: int, seconds: float) -> dict[str, Any]:
-    """Times selections over `size` synthetic tools for about `seconds`, and plain Python for as long.
+    """Times selections over `size` synthetic tools for about `seconds`, and plain Python for the same time.
 
     Returns plain values for JSON: build_s includes the graph of a large catalog, stages_us are medians, and
     python_us is the median of a ranking in numpy with a keyword loop.
@@ -74,7 +74,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _times(call: Callable[[str], object], asked: Sequence[str], seconds: float) -> list[float]:
-    """Microseconds of each call, one at a time, the garbage collector off."""
+    """Microseconds of single calls, with the garbage collector off."""
     for message in asked[:_WARM_UP]:
         call(message)
     was_enabled = gc.isenabled()
@@ -95,7 +95,7 @@ def _times(call: Callable[[str], object], asked: Sequence[str], seconds: float) 
 
 
 def _plain_python(roll: Toolroll) -> Callable[[str], list[str]]:
-    """The same without a library: embed, multiply, count words, sort."""
+    """The times of a ranking without a library: embed, multiply, count words, sort."""
     from toolroll.embedders.static import StaticEmbedder
 
     embedder = StaticEmbedder()

@@ -3,9 +3,9 @@
 Means over the queries that need a tool:
 
 - recall@k: share of a query's gold tools among the first k.
-- complete@k: whether all of them are; hit@k: whether any is.
+- complete@k: whether all gold tools are among the first k; hit@k: whether any is.
 - ndcg@k: gold tools weigh 1 / log2(place + 1), over the best that k places allow.
-- mrr: 1 / place of the first gold tool; 0 where none is ranked.
+- mrr: 1 / place of the first gold tool; 0 if none is ranked.
 
 Queries without a suitable tool count for abstention only.
 
@@ -38,7 +38,7 @@ class RankedAnswer:
     Attributes:
         ranked: names, best first.
         abstained: whether the answer was that no tool applies.
-        confidence: that some tool applies, on any scale.
+        confidence: in the existence of a suitable tool, on any scale.
         degraded: failed parts of the selection.
     """
 
@@ -50,13 +50,14 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """How well selections abstain if no tool applies. None where no query counts.
+    """How well selections abstain if no tool applies. A metric without queries is None.
 
     Attributes:
         messages: queries without a suitable tool.
         precision: share of refusals that were right.
         recall: refused share of these queries; false_refusals: of the other queries.
-        auroc: chance that a query with a suitable tool has the higher confidence, ties half.
+        auroc: chance that a query with a suitable tool has higher confidence than one without; ties count
+            half.
         recognised_at_5_percent: share of these queries below the threshold that refuses 5 % of the others: an
             upper bound, since the threshold is fitted on the test data.
     """
@@ -109,7 +110,7 @@ class Figures:
 def figures(
     queries: Sequence[Query], answers: Sequence[RankedAnswer], ks: Sequence[int], seed: int = 0
 ) -> Figures:
-    """The metrics of an answer for each query. Deterministic, intervals included."""
+    """The metrics of one answer for each query. Deterministic, including the intervals."""
     pairs = list(zip(queries, answers, strict=True))
     places = [gold_places(query, answer.ranked) for query, answer in pairs if query.gold]
     hits = [np.array([(found < k).mean() for found in places]) for k in ks]
@@ -147,7 +148,7 @@ def recall(query: Query, found: Sequence[str]) -> float:
 
 
 def abstention(queries: Sequence[Query], answers: Sequence[RankedAnswer]) -> Abstention:
-    """The metrics of the refusals."""
+    """The metrics of abstention."""
     served = [answer for query, answer in zip(queries, answers, strict=True) if query.gold]
     others = [answer for query, answer in zip(queries, answers, strict=True) if not query.gold]
     right = sum(answer.abstained for answer in others)
@@ -166,7 +167,7 @@ def abstention(queries: Sequence[Query], answers: Sequence[RankedAnswer]) -> Abs
 
 
 def auroc(positive: Column, negative: Column) -> float:
-    """Chance that a positive is above a negative, ties half. O((n + m) log m); neither may be empty."""
+    """Chance that a positive is above a negative; ties count half. O((n + m) log m); neither may be empty."""
     negative = np.sort(negative)
     below = np.searchsorted(negative, positive, "left") + np.searchsorted(negative, positive, "right")
     return float(below.sum() / 2 / (len(positive) * len(negative)))

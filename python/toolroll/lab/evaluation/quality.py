@@ -58,8 +58,8 @@ class Evaluation:
         parameters: changes to the profile.
         taught: messages of the train split that became examples.
         by: figures for each value of a context key.
-        repeated: queries whose text is also an example of some tool.
-        learns: whether the profile orders tools by outcomes alone. Nothing is recorded here, so retrieval
+        repeated: queries whose text is also an example of a tool.
+        learns: whether the profile orders tools by outcomes only. The evaluation records none, so retrieval
             decides their order.
         degraded: failed part → selections; failure: the text of the first error.
     """

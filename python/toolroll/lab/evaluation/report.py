@@ -18,7 +18,7 @@ _BY_K = ("recall", "complete", "hit", "ndcg")
 
 
 def to_json(results: Sequence[Evaluation]) -> dict[str, Any]:
-    """A single result, or several as `results` with their `mean` (`means` for several set-ups)."""
+    """The result as JSON; several as `results` with their `mean` (`means` for several set-ups)."""
     if len(results) == 1:
         return results[0].to_dict()
     means = mean_over_folders(results)
@@ -54,7 +54,7 @@ def setups(results: Sequence[Evaluation]) -> Mapping[tuple[str, str], list[Evalu
 
 
 def table(results: Sequence[Evaluation]) -> str:
-    """One result in full, or a line for each of several and for each mean; then the groups."""
+    """One result in full; several as a line each, with lines for the means and the groups."""
     lines = _one(results[0]) if len(results) == 1 else _many(results)
     for result in results:
         if result.by:

@@ -1,7 +1,7 @@
-"""Asks the messages of a dataset, here or in other processes, and measures the times.
+"""Asks the messages of a dataset, here or in other processes, and measures times.
 
-The first pass would fill caches for the second. So a message is timed with trailing spaces, which no cache of
-message vectors has seen and no embedder reads, and each distinct text once a round.
+The first pass would fill caches for the second. So a timed message gets trailing spaces: no cache of message
+vectors knows that text, and no embedder reads the spaces. Each distinct text is timed once a round.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Latency:
 
     Attributes:
         messages: distinct ones.
-        with_embedding: the whole call of `select`; without_embedding: without the embedder's time.
+        with_embedding: of the whole call of `select`; without_embedding: the same without the embedder's
+            time.
     """
 
     messages: int
@@ -74,7 +75,7 @@ def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
 
 
 def answer(picked: Selection, depth: int) -> RankedAnswer:
-    """The ranking behind a selection, also behind a refused one. A fallback is no ranking."""
+    """The ranking behind a selection, even if the selection abstained. A fallback has no ranking."""
     ranking = step = picked.candidates.matched
     while not len(step.rows) and step.before is not None:
         step = step.before
@@ -135,7 +136,7 @@ _SOME = 200  # queries of a task
 
 @dataclass(frozen=True, slots=True)
 class RollRecipe:
-    """The arguments with which another process makes the same `Toolroll`. Equal if the digests are.
+    """The arguments with which another process makes the same `Toolroll`. Equal digests mean equal recipes.
 
     depth: of the rankings. history: whether earlier messages are passed.
     """
@@ -154,7 +155,7 @@ class RollRecipe:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswers:
-    """The answers to some queries, in order, and the first failure of a selection; "" for none."""
+    """The answers to some queries, in order. failure: the first failure of a selection; "" for none."""
 
     answers: tuple[RankedAnswer, ...]
     failure: str
@@ -202,5 +203,5 @@ def _ask(asked: RollRecipe, queries: Sequence[Query]) -> bytes:
 
 @lru_cache(maxsize=1)
 def _made(asked: RollRecipe) -> Toolroll:
-    """Made once a process."""
+    """The roll of a recipe, made once in each process."""
     return Toolroll.from_definitions(asked.definitions, embedder=asked.embedder, profile=asked.profile)

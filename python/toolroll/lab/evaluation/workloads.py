@@ -14,7 +14,7 @@ ToolDict = dict[str, Any]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that is written here to be short."""
+    """The words of a text, as a short way to write lists here."""
     return text.split()
 
 

@@ -1,4 +1,4 @@
-"""A model's answers: read from its reply, and kept in a file.
+"""Reads a model's answers from its reply, and keeps them in a file.
 
 A reply is any text; only bounded lists of strings are taken from it. Each answer is on disk before the next
 request, so that no answer is paid for twice.
@@ -47,7 +47,7 @@ class AnswerLog:
                     self._found[str(row["key"])] = int(row["asked"]), answer
 
     def get(self, wanted: ToolRequest) -> ModelAnswer | None:
-        """The answer to a request for at least as many messages."""
+        """The logged answer to a request for at least as many messages."""
         asked, answer = self._found.get(self._key(wanted), (0, None))
         return answer if asked >= wanted.messages else None
 
@@ -79,7 +79,7 @@ class AnswerLog:
 
 
 def default_path(source: str) -> Path:
-    """The usual file for a folder or a registry. Raises InvalidInput without a folder of caches."""
+    """The usual file for a folder or a registry. Raises InvalidInput if there is no folder for caches."""
     digest = hashlib.sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     try:
         return default_folder() / f"examples-{digest}.jsonl"
@@ -104,9 +104,9 @@ class ModelAnswer:
 
 
 def read_reply(text: str, names: Collection[str]) -> dict[str, ModelAnswer]:
-    """The answers with a message for one of these tools; the rest of the reply is ignored.
+    """The answers for these tools, if they have messages; ignores the rest of the reply.
 
-    Text around the JSON object is tolerated: a model's thoughts, or the marks of a code block.
+    Tolerates text around the JSON object, such as a model's thoughts or the marks of a code block.
     """
     for value in _objects(text[:LONGEST_REPLY].rpartition(_THOUGHT)[2]):
         tools = value.get("tools")
@@ -124,7 +124,7 @@ def read_reply(text: str, names: Collection[str]) -> dict[str, ModelAnswer]:
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects in a text, one behind the other."""
+    """The JSON objects in a text, in order."""
     at = 0
     for _ in range(MOST_STARTS):
         at = text.find("{", at)

@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 
 
 class RequestRun:
-    """One run over the batches of a plan. answers, skipped: tool → answer, or why there is none."""
+    """One run over the batches of a plan. answers: by tool. skipped: tool → why it has no answer."""
 
     def __init__(self, endpoint: ChatEndpoint, log: AnswerLog, language: str) -> None:
         self.answers: dict[str, ModelAnswer] = {}

@@ -39,7 +39,7 @@ _TEMPERATURE = 0.8
 
 
 class ChatUnavailable(Unavailable):
-    """The model did not answer. is_final: no request will be accepted, as with a wrong key."""
+    """The model did not answer. is_final: no request will succeed, for example with a wrong key."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class ChatUnavailable(Unavailable):
 class ChatEndpoint:
     """A model on a server.
 
-    Requests are retried with exponential backoff, or after the server's own delay. If the server calls a
-    request invalid, it and all later ones are sent without the optional parameters.
+    Requests are retried with exponential backoff, or after the delay that the server states. If the server
+    rejects a request as invalid, this and all later requests are sent without the optional parameters.
     """
 
     def __init__(self, base_url: str, model: str, *, timeout_s: float, concurrency: int, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Tools that examples are written for, and the tools of a folder, whose files get the examples."""
+"""Tools that get examples, and in particular the tools of a folder, whose files get them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CLOSED = "is in a form without examples, such as a server's answer to tools/lis
 
 
 class FolderTools:
-    """The tools of a folder or a file; see `EditableTools`. A server's answer has no place for examples."""
+    """The tools of a folder or a file; see `EditableTools`. A server's answer cannot hold examples."""
 
     def __init__(self, path: str, on_bad_tool: OnBadTool | None = None) -> None:
         """Reads the tools. Raises InvalidDefinition."""

@@ -40,13 +40,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """The tools that lack examples.
+    """The requests for tools that lack examples.
 
     Attributes:
-        wanted: in the catalog's order.
+        wanted: the tools, in the catalog's order.
         missing: name → the number of missing examples.
         answered: name → the answer of an earlier run.
-        batches: the other requests.
+        batches: the requests for all other tools.
     """
 
     wanted: tuple[ToolRequest, ...]
@@ -55,7 +55,7 @@ class RequestPlan:
     batches: tuple[tuple[ToolRequest, ...], ...]
 
     def cost(self, language: str) -> Cost:
-        """The cost of asking for all batches."""
+        """The cost of all batches."""
         return Cost(
             requests=len(self.batches),
             tools=sum(map(len, self.batches)),

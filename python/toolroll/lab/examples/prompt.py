@@ -1,4 +1,4 @@
-"""The request for messages: instructions of ours, and the tools as data.
+"""Writes the request for messages: our instructions, and the tools as data.
 
 Descriptions come from third parties. They are sent as JSON in the user's message, cut to a bounded length,
 and the instructions say that they are data.
@@ -43,7 +43,7 @@ Answer with one JSON object and nothing else:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A request for so many messages and near misses of a tool. similar: tools with other messages."""
+    """Asks for a number of messages and near misses of a tool. similar: tools with other messages."""
 
     tool: Tool
     messages: int
@@ -52,7 +52,7 @@ class ToolRequest:
 
 
 def prompt(wanted: Sequence[ToolRequest], language: str) -> list[dict[str, str]]:
-    """The messages of a chat that asks for these tools."""
+    """The chat messages that ask for these tools."""
     tools = {"tools": [_asked(each) for each in wanted]}
     return [
         {"role": "system", "content": _INSTRUCTIONS.format(language=one_line(language, _SHORT))},
@@ -61,7 +61,7 @@ def prompt(wanted: Sequence[ToolRequest], language: str) -> list[dict[str, str]]
 
 
 def tool_data(tool: Tool) -> dict[str, Any]:
-    """The parts of a tool that a model reads, bounded."""
+    """The parts of a tool for the model, bounded in length."""
     found: dict[str, Any] = {"name": tool.name, "description": one_line(tool.description, _DESCRIPTION)}
     for name in ("summary", "when_to_use", "limitations"):
         if text := getattr(tool, name):

@@ -17,7 +17,8 @@ _REASON = "examples written by a language model"
 class RegistryTools:
     """The tools of an organisation's catalog; see `EditableTools`.
 
-    An organisation may change its own tools only. If a tool waits for approval, its waiting examples count.
+    An organisation may only change its own tools. For a tool that waits for approval, its waiting examples
+    count as its examples.
     """
 
     def __init__(self, registry: Registry, *, org: str = "", reason: str = "") -> None:

@@ -20,7 +20,7 @@ _ROUNDS = 3  # in each, a tool loses one example for each near miss that finds i
 
 @dataclass(frozen=True, slots=True)
 class NearMisses:
-    """How often a near miss puts its tool first, with its own examples and with the new ones as well."""
+    """How many near misses put their tool first: with its own examples, and with the new ones as well."""
 
     messages: int
     first_before: int
@@ -37,7 +37,7 @@ class Review:
 
     Attributes:
         kept: name of a tool → its new examples.
-        rejected: other messages, without surplus ones.
+        rejected: the other messages, except surplus ones.
         near_misses: the effect of the examples on near misses.
     """
 
@@ -71,10 +71,10 @@ def review(
     embedder: Embedder | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Review:
-    """Keeps well-formed new messages that find their tool, as many as it lacks.
+    """Keeps well-formed new messages that find their tool, up to the number that the tool lacks.
 
-    If the new examples put a tool first for one of its near misses, it loses the examples nearest to it.
-    progress: called with (messages done, all messages).
+    If the new examples put a tool first for one of its near misses, the tool loses the new examples nearest
+        to it. progress: called with (messages done, all messages).
     """
     screen = Screen(definitions.tools)
     candidates: dict[str, list[str]] = {}

@@ -1,10 +1,10 @@
-"""Keeps the messages that find their tool, and names the tool that the others fit better.
+"""Keeps the messages that find their tool; for the others, names the tool that they fit better.
 
-A message is asked of a catalog in which every tool has its examples and its other candidates, but not this
-message. So it must resemble the other texts of its tool.
+For each message, the catalog has all examples and all other candidates of every tool, but not this message.
+So the message must resemble the other texts of its tool.
 
-Source: Z. Dai et al., "Promptagator: Few-shot Dense Retrieval From 8 Examples", 2022, which keeps the first
-place alone. Here that would drop the messages from which a tool gains most: docs/decisions/0039.
+Source: Z. Dai et al., "Promptagator: Few-shot Dense Retrieval From 8 Examples", 2022, which keeps messages
+    only if their tool comes first. Here that would drop the most useful messages: docs/decisions/0039.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Rejection:
 
 
 class RoundTrip:
-    """Asks messages of catalogs that differ in their tools' examples."""
+    """Runs messages over catalogs that differ in their tools' examples."""
 
     def __init__(
         self, definitions: Definitions, embedder: EmbedderChoice = "static", within: int = WITHIN
     ) -> None:
-        """within: a message must find its tool in so many places."""
+        """within: the number of first places in which a message must find its tool."""
         self._definitions, self._embedder, self._within = definitions, embedder, within
         self._group = {tool.name: tool.interchangeable or tool.name for tool in definitions.tools}
 
     def found(
         self, candidates: Messages, progress: Progress | None = None
     ) -> tuple[dict[str, list[str]], list[Rejection]]:
-        """The candidates that find their tool, in order, and the others. progress: (done, all)."""
+        """The candidates that find their tool, in order, and all others. progress: gets (done, all)."""
         total, done = sum(map(len, candidates.values())), 0
         kept: dict[str, list[str]] = {name: [] for name in candidates}
         rejected = []
@@ -72,7 +72,7 @@ class RoundTrip:
         return kept, rejected
 
     def first(self, messages: Messages, examples: Messages) -> set[tuple[str, str]]:
-        """The pairs of tool and message with the tool in first place. examples: beside the tools' own."""
+        """The pairs of tool and message for which the tool comes first. examples: beside the tools' own."""
         if not any(messages.values()):
             return set()
         with self._roll(examples) as roll:

@@ -30,7 +30,7 @@ _IDENTIFIER = re.compile(r"\w+[_./:-]\w+|[a-z]+[A-Z]\w*")
 
 
 class Screen:
-    """Screens messages of one request. tools: of the request, whose texts the model has read."""
+    """Screens the messages of one request. tools: of the request; the model has read their texts."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.tools = tools
@@ -38,7 +38,7 @@ class Screen:
         self._passages = {passage for text in texts for passage in _passages(text)}
 
     def reason(self, tool: Tool, text: str) -> str:
-        """Why a message from `cleaned` is dropped; "" for one that may be kept."""
+        """Why a message from `cleaned` is dropped; "" if it is not."""
         if not _WORD.search(text):
             return "says nothing"
         if len(text) > LONGEST:
@@ -65,7 +65,7 @@ def normalised(text: str) -> str:
 
 
 class Copies:
-    """Finds copies of messages, by words and by the cosine of their vectors."""
+    """Finds copies of messages, by their words and by the cosine of their vectors."""
 
     def __init__(self, embedder: Embedder | None, texts: Iterable[str] = ()) -> None:
         """texts: known messages. embedder: None compares words only."""
@@ -97,7 +97,7 @@ class Copies:
 def distinct(
     tool: Tool, texts: Sequence[str], near_misses: Collection[str], embedder: Embedder | None
 ) -> tuple[list[str], list[Rejection]]:
-    """The messages that copy no example, near miss, description or other message; and the rest."""
+    """The messages that copy no example, near miss, description or other message; and all others."""
     examples = Copies(embedder, tool.examples)
     known = Copies(embedder, filter(None, (tool.description, tool.summary)))
     missing = Copies(embedder, near_misses)

@@ -1,5 +1,5 @@
-"""Works on more data than a database should serve: events in Parquet, on this machine or on Ray.
+"""Processes more data than a database should serve: events in Parquet, on this machine or on Ray.
 
-`work` runs independent tasks, `lake` finds events, `judging` and `redeciding` judge by them. Needs the extra
-`offline` (DuckDB), and `ray` for a cluster.
+`work` runs independent tasks, `lake` finds events, `judging` and `redeciding` evaluate with them. Needs the
+extra `offline` (DuckDB), and `ray` for a cluster.
 """

@@ -35,7 +35,7 @@ def _embed(name: str, texts: Sequence[str]) -> bytes:
 
 @lru_cache(maxsize=2)
 def _embedder(name: str) -> Embedder:
-    """The embedder of that name, made once a process."""
+    """The embedder with this name, made once in each process."""
     made = named.embedder(name)
     if made is None:
         raise InvalidInput(f"embedder {name!r}: embeds nothing")

@@ -1,9 +1,9 @@
-"""Estimates from events in Parquet how well another rule over the logged candidates would have done.
+"""Estimates from events in Parquet the success of another rule over the logged candidates.
 
 An event has its ranked candidates, with scores and the probability that each was shown. The rules need no
-catalog, no message and no registry, so DuckDB judges ten million events in two scans: for the outcome model,
-and for the estimates (`registry.analytics.off_policy`). Partitions are judged apart and merged in order, so
-the result is the same to the last bit, wherever they were judged.
+    catalog, message or registry, so DuckDB judges ten million events in two scans: for the outcome model, and
+    for the estimates (`registry.analytics.off_policy`). Partitions are judged separately and merged in order,
+    so the result is the same to the last bit, wherever they were judged.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ class TargetRule:
     """The rule to judge.
 
     Attributes:
-        rule: "mean" shows the candidates with the best expected score, as without exploration; "score" the
-            best fitting ones, as without learning; "logged" the shown ones.
+        rule: "mean" shows the candidates with the best expected score, as if there were no exploration;
+            "score" those with the best score, as if there were no learning; "logged" the candidates that were
+            shown.
         k: how many candidates; None for as many as the event shows.
         clip: the greatest weight in the clipped estimate.
     """
@@ -144,7 +145,7 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class _FirstScan:
-    """The counts of a part's first scan."""
+    """The counts from the first scan of a part."""
 
     events: int
     skipped: dict[str, int]

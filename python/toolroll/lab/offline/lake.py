@@ -1,6 +1,7 @@
 """Events in Parquet, as `toolroll events export` writes them: one file, or a folder with partitions.
 
-A conversation is in one partition, since an organisation is. Needs DuckDB (extra `offline`).
+All events of a conversation are in one partition, because an organisation's are. Needs DuckDB (extra
+`offline`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ with needs_extra("events in Parquet", "offline"):
 
 @dataclass(frozen=True, slots=True)
 class EventFiles:
-    """Events of some files: of one organisation or all, from `since` to before `until`.
+    """Events of some files, of one organisation or all, from `since` to before `until`.
 
     files: paths for DuckDB, in order. options: of the storage.
     """

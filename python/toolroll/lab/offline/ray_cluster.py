@@ -18,7 +18,7 @@ _AHEAD = 4  # tasks that are handed to the cluster, for each of its processors
 
 
 def stream(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[int, bytes]]:
-    """Each task's number and result, in the order of completion. workers: of a cluster that is started here.
+    """Each task's number and result, in the order of completion. workers: of a cluster that this call starts.
 
     Raises:
         Unavailable: the workers of a task end repeatedly, or the cluster is gone.

@@ -1,7 +1,7 @@
-"""Judges a profile on events in Parquet: decides each again, with today's tools and the outcomes before it.
+"""Judges a profile on events in Parquet: decides each event again, with today's tools and earlier outcomes.
 
-A partition has whole organisations, so partitions are decided apart, with the same result to the last bit.
-Tools and outcomes come from the registry, which every process must reach.
+A partition contains whole organisations, so partitions are decided separately, with the same result to the
+last bit. Tools and outcomes come from the registry, which every process must reach.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def _decide(part: EventFiles, decider: Decider, revision: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _redecider(decider: Decider) -> Redecider:
-    """Made once a process: it builds the catalog."""
+    """The redecider with its catalog, made once in each process."""
     database = Database.open(decider.catalog, create=False, migrate=False)
     builder = PipelineBuilder(named.embedder(decider.embedder), profiles.profile(decider.profile))
     return Redecider(database, builder)
 
 
 def _rows(part: EventFiles) -> Iterator[SimpleNamespace]:
-    """The events as the registry's reader gives them, oldest first."""
+    """The events in the form of the registry's reader, oldest first."""
     with part.query(_THREADS) as connection:
         there = {name for name, *_ in connection.execute("DESCRIBE events").fetchall()}
         if lacking := [name for name in _WITH_MESSAGES if name not in there]:
@@ -135,7 +135,7 @@ def _row(values: dict[str, Any]) -> SimpleNamespace:
 
 
 def _joined(logs: Sequence[Log]) -> Log:
-    """One log; a conversation is in one of them."""
+    """The logs as one. Each conversation must be in only one of them."""
     column = {name: np.concatenate([getattr(log, name) for log in logs]) for name in Log.__slots__}
     events = np.cumsum([0, *(len(log.session) for log in logs)])
     sessions = np.cumsum([0, *(log.session.max(initial=-1) + 1 for log in logs)])

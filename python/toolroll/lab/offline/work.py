@@ -1,7 +1,7 @@
 """Runs independent tasks: in this process, in several, or on a Ray cluster, with the same results.
 
 A task is a function of its arguments that returns bytes. Results are in the order of the tasks. With a folder
-of kept results, a run continues after a kill; on Ray, another worker repeats the task of a lost one.
+of kept results, a killed run can continue; on Ray, another worker repeats the tasks of a lost worker.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def run(
 ) -> list[bytes]:
     """The results of the tasks.
 
-    on: "ray" runs them on the cluster of RAY_ADDRESS, or starts one. jobs: processes of "here", or workers of
-    a cluster that is started here. kept: a folder of results for later runs of the same tasks.
+    on: "here", or "ray" for the cluster of RAY_ADDRESS or, without one, a new cluster. jobs: processes here,
+        or workers of a new cluster. kept: a folder that keeps results for later runs of the same tasks.
 
     Raises:
         InvalidInput: an argument is wrong, or the folder cannot be written.
@@ -92,7 +92,7 @@ def _path(kept: str | os.PathLike[str], task: Task) -> str:
 
 
 def _read(path: str) -> bytes | None:
-    """A kept result; None if there is none, or a damaged one."""
+    """A kept result; None if it is missing or damaged."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -107,8 +107,8 @@ class Task:
     """A piece of work that any process can do.
 
     Attributes:
-        name: identifies a kept result, so it must name all that the result depends on.
-        call: a function of a module, which other processes import.
+        name: identifies a kept result, so it must contain everything on which the result depends.
+        call: a module-level function, which other processes import.
         arguments: pickled.
     """
 

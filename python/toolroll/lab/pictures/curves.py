@@ -1,4 +1,4 @@
-"""Learning curves as a picture: success, regret and recall over time, and how tools go and come back.
+"""Draws learning curves: success, regret and recall over time, and how tools disappear and return.
 
 Needs matplotlib (extra `plot`); draws into memory, without a display.
 """
@@ -32,7 +32,7 @@ _COLOURS = (QUIET, RED, BLUE, GREEN, VIOLET, OCHRE)
 _COLUMNS = 3  # of panels; the sixth place of a scenario explains the colours
 _SMOOTH = 5  # points of a curve that are averaged
 
-# Panel → title, what its x axis counts, and its y axis.
+# Panel → title, unit of the x axis, and unit of the y axis.
 _PANELS = (
     ("success", "Success of the first call", "messages", "%"),
     ("regret", "Regret so far", "messages", "calls"),
@@ -69,14 +69,14 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
 
 
 def _explain(axes: Any, scenario: str, handles: Any, labels: Any) -> None:
-    """Explains the colours of a scenario's panels, in the sixth place."""
+    """Draws the legend of a scenario's panels, in the sixth place."""
     axes.set_axis_off()
     style = {"loc": "center left", "frameon": False, "labelcolor": INK, "fontsize": 11, "alignment": "left"}
     axes.legend(handles, labels, title=f"scenario: {scenario}", **style)
 
 
 def smoothed(curve: Reals) -> Reals:
-    """A running mean, shorter at the ends."""
+    """A running mean, over fewer values at the ends."""
     reach = _SMOOTH // 2
     return np.array([curve[max(0, at - reach) : at + reach + 1].mean() for at in range(len(curve))])
 

@@ -1,4 +1,4 @@
-"""Shared by all pictures: colours, an empty figure, and writing it to a file.
+"""The common part of all pictures: colours, an empty figure, and writing to a file.
 
 Needs matplotlib (extra `plot`); draws without a display.
 """

@@ -65,7 +65,7 @@ def draw(results: Sequence[Evaluation], file: str | os.PathLike[str]) -> None:
 
 
 def front(points: Sequence[Point]) -> list[Point]:
-    """The Pareto front: points that no faster point beats in recall, fastest first."""
+    """The Pareto front: points with a higher recall than every faster point, fastest first."""
     best: list[Point] = []
     for point in sorted(points, key=lambda point: (point.p50, -point.recall)):
         if not best or point.recall > best[-1].recall:
@@ -139,7 +139,7 @@ def _draw_points(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _limits(axes: Any, points: Sequence[Point]) -> None:
-    """Shows at least a decade, so that the axis has tick labels."""
+    """Axis limits of at least a decade, so that the axis has tick labels."""
     low, high = min(point.p50 for point in points), max(point.p99 for point in points)
     axes.set_xlim(low / 4, max(high * 3, low * 30))
     spans = [span for point in points for span in (point.interval or (point.recall,))]
@@ -148,7 +148,7 @@ def _limits(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _time(microseconds: float) -> str:
-    """Three figures with the unit that keeps them short."""
+    """Formats a time with three digits, in the unit that keeps it short."""
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if microseconds >= size:
             return f"{microseconds / size:.3g} {unit}"

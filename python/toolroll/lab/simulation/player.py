@@ -1,4 +1,4 @@
-"""Plays a world with a `Toolroll`: the calls of an application, on the world's clock and random numbers."""
+"""Plays a world with a `Toolroll`, on the world's clock and with its random numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RollPlayer:
         self._picked: dict[int, Selection] = {}
 
     def arrive(self, at: int) -> None:
-        """Adds the newcomers to the catalog; statistics stay."""
+        """Adds the newcomers to the catalog. Statistics stay."""
         self._arrived = at
         self._roll.refresh()
 
@@ -102,7 +102,7 @@ class RollPlayer:
         return self._world.now(self._at)
 
     def _seed(self) -> int:
-        """The same for every policy."""
+        """A random seed that is the same for every policy."""
         text = f"{self._world.seed}:{self._at}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 

@@ -29,7 +29,7 @@ class Projection:
 
     Attributes:
         tools: competing ones.
-        reward: expected success of the last fifth of these calls, as a share of the best tool's.
+        reward: expected success in the last fifth of these calls, relative to the best tool's.
         recall: K → share of these last calls in which the best tool had one of the K highest draws.
         regret: expected successes lost so far, against the best tool.
         bound: √(N·T·ln T) of N tools and T calls; the regret grows no faster.
@@ -50,9 +50,10 @@ class Bandit:
     """The calls of many runs.
 
     Attributes:
-        tools: how many compete.
+        tools: the number of competing tools.
         lost: float64[T], the mean loss of each call against the best tool.
-        places: int64[T, runs], by call and run: the tools with a higher draw than the best one.
+        places: int64[T, runs], for each call and run: the number of tools with a higher draw than the best
+            one.
     """
 
     tools: int
@@ -79,7 +80,7 @@ class Bandit:
         return cls(tools, lost, places)
 
     def after(self, calls: int) -> Projection:
-        """The state after so many of the calls."""
+        """The state after this number of calls."""
         last = slice(calls - math.ceil(_LAST * calls), calls)
         return Projection(
             self.tools,
@@ -91,7 +92,7 @@ class Bandit:
         )
 
     def calls_to_reach(self, share: float) -> int | None:
-        """The first multiple of ten calls after which `reward` is this share; None if all are too few."""
+        """The first multiple of ten calls after which `reward` reaches this share; None if it never does."""
         counts = range(10, len(self.lost) + 1, 10)
         return next((calls for calls in counts if self.after(calls).reward >= share), None)
 
@@ -113,7 +114,7 @@ class Convergence:
 
 
 def convergence(rate: float = 0.8) -> list[Convergence]:
-    """Posteriors after some numbers of calls, of which exactly the rate succeeded."""
+    """The posterior after each of these numbers of calls, if the share of successes is exactly the rate."""
     rows = []
     for n in (0, 10, 50, 100, 500, 1_000):
         alpha, beta = 1 + rate * n, 1 + (n - rate * n)

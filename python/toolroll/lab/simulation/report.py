@@ -30,12 +30,12 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A value to reach.
+    """A measured value and its goal.
 
     Attributes:
-        what: in words.
+        what: a description.
         low, value, high: the measured value with its 95 % interval over worlds.
-        bar: the value to reach; at_most: whether less is better.
+        bar: the goal; at_most: whether less is better.
     """
 
     what: str
@@ -54,7 +54,7 @@ class Goal:
 
     @property
     def verdict(self) -> str:
-        """Either "ok" (reached at both ends of the interval), "close" (by the mean alone) or "missed"."""
+        """Whether the goal is reached: "ok" (by the interval), "close" (only by the mean) or "missed"."""
         worse = self.high if self.at_most else self.low
         if not self._reaches(self.value):
             return "missed"
@@ -167,7 +167,7 @@ def _policy(simulation: Simulation, scenario: str, policy: str) -> dict[str, Any
 
 
 def curves_of(measures: Sequence[WorldMetrics]) -> dict[str, Reals]:
-    """Means over worlds: by part of the time, or by the n-th message for a tool after breaks and repairs."""
+    """Means over worlds: over time, and by the n-th message for a tool after its break or repair."""
     success, recall = np.mean([one.curves for one in measures], axis=0)
     curves = {
         "success": success,

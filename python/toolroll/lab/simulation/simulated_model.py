@@ -1,7 +1,7 @@
 """A simulated model that calls one of the shown tools, with the weaknesses of real models.
 
-If a correct tool is shown, it calls one, preferring earlier tools and those it has a bias for. Otherwise it
-may call a wrong but similar tool, search for another, or give up. Reports of a call are not always true.
+If a correct tool is shown, it calls one, with a bias for early places and for some tools. Otherwise it may
+call a wrong but similar tool, search for another, or give up. Reports of a call are not always true.
 
 Source: position and taste as in BiasBusters (arXiv 2510.00307), ICLR 2026.
 """
@@ -32,7 +32,7 @@ class ModelAction:
 
     Attributes:
         tool: the called tool; -1 for none.
-        outcome: a call of a shown tool ("called"), of a found one ("wanted"), or a mistake ("corrected").
+        outcome: "called" for a shown tool, "wanted" for a found one, "corrected" for a mistake.
         times: how often the report is sent; 0 if it is lost.
     """
 
@@ -43,7 +43,7 @@ class ModelAction:
 
 
 def shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
-    """The share of correct calls for each tool shown: sums to 1, or all 0."""
+    """Each shown tool's share of correct calls. The sum is 1, or 0 if no tool is correct."""
     right = world.right[message]
     position, taste = world.scenario.position, world.taste
     weights = [
@@ -96,7 +96,7 @@ def oracle(world: World) -> Reals:
 
 
 def _wrong_shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
-    """The share of wrong calls for each tool shown, not normalised."""
+    """Each shown tool's share of wrong calls, not normalised."""
     right, likeness = world.right[message], world.likeness[message]
     nats = [
         -math.inf if tool in right else likeness[tool] / _LOOKS_RIGHT - world.scenario.position * place
@@ -107,7 +107,7 @@ def _wrong_shares(world: World, message: int, shown: Sequence[int]) -> list[floa
 
 
 def _drawn(weights: Sequence[float], chance: float) -> int:
-    """The index that a uniform number selects by weight."""
+    """The index that a uniform random number selects by weight."""
     left = chance * sum(weights)
     for place, weight in enumerate(weights):
         left -= weight

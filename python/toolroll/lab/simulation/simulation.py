@@ -36,8 +36,8 @@ class SimulationPlan:
     """The parameters of a simulation.
 
     Attributes:
-        folder: dataset folder; None for the demonstration catalog. half: of its messages.
-        worlds: of each scenario. seed: of the first. messages: of each world.
+        folder: dataset folder; None for the demonstration catalog. half: which half of its messages to use.
+        worlds: the number for each scenario. seed: of the first world. messages: the number in each world.
         k: number of shown tools, without base and pinned ones.
         changes: parameters of the policy "default".
     """
@@ -75,7 +75,7 @@ class WorldMean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> WorldMean:
-        """From one value for each world."""
+        """From the values of all worlds."""
         n = len(values)
         if n < 2:
             return cls(float(np.mean(values)), math.nan)
@@ -92,9 +92,9 @@ class Simulation:
     """The result of a simulation.
 
     Attributes:
-        name: of the folder; tools, texts: its numbers of tools and messages.
-        repeated: share of messages whose text came before in their world.
-        played: scenario → policy → metrics, one a world, in the order of their seeds.
+        name: of the folder. tools, texts: the numbers of its tools and messages.
+        repeated: share of messages whose text occurred earlier in their world.
+        played: scenario → policy → the metrics of each world, in the order of the random seeds.
     """
 
     plan: SimulationPlan
@@ -106,7 +106,7 @@ class Simulation:
     seconds: float
 
     def values(self, scenario: str, policy: str, name: str) -> list[float]:
-        """A value for each world."""
+        """The values of all worlds."""
         return [one.values[name] for one in self.played[scenario][policy]]
 
     def estimate(self, scenario: str, policy: str, name: str) -> WorldMean:
@@ -114,17 +114,17 @@ class Simulation:
         return WorldMean.of(self.values(scenario, policy, name))
 
     def difference(self, scenario: str, policy: str, other: str, name: str) -> WorldMean:
-        """The difference to the other policy's value, by world."""
+        """The mean difference to the other policy's value, paired by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return WorldMean.of([ours - theirs for ours, theirs in pairs])
 
     def ratio(self, scenario: str, policy: str, other: str, name: str = "regret") -> WorldMean:
-        """The ratio to the other policy's value, by world."""
+        """The mean ratio to the other policy's value, paired by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return WorldMean.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
     def times(self, scenario: str, policy: str, which: str) -> list[SurvivalTime]:
-        """The times of all worlds. which: "out" or "back"."""
+        """The times of all worlds. which: the metric, "out" or "back"."""
         return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
 
 
@@ -196,12 +196,12 @@ def play_world(plan: SimulationPlan, source: SourceData, scenario: str, seed: in
 
 
 def _played(plan: SimulationPlan, scenario: str, seed: int) -> bytes:
-    """A world's metrics as JSON, which runs no code when it is read."""
+    """A world's metrics as JSON, which is safe to read."""
     measures = play_world(plan, _source_of(plan.folder, plan.half), scenario, seed)
     return json.dumps({policy: of.to_json() for policy, of in measures.items()}).encode()
 
 
 @lru_cache(maxsize=2)
 def _source_of(folder: str | None, half: Half) -> SourceData:
-    """The messages of worlds, read once a process."""
+    """The tools and messages of a plan's worlds, read once in each process."""
     return SourceData.read(folder, half)

@@ -1,4 +1,4 @@
-"""The tools and messages that worlds are drawn from: a folder's, embedded once, and near-duplicates."""
+"""The tools and messages from which worlds are drawn, and near-duplicates of tools."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class SourceData:
 
     Attributes:
         name: of the folder.
-        right: the correct tools of each message, as positions in `definitions.tools`; the first one owns it.
-        embedder: of the simulated model; selection may use another. scale: of its cosines.
+        right: the correct tools of each message, as positions in `definitions.tools`; the first one counts as
+            its owner.
+        embedder: of the simulated model; selection may use another one. scale: of its cosines.
         vectors: float32[m, dim] of the messages. tool_vectors: float32[n, dim] of names and descriptions.
         topics: int64[n], in [0, TOPICS): cluster of a tool's messages; -1 without messages.
         settings: names of all settings that switch toolkits on.
@@ -60,8 +61,9 @@ class SourceData:
     def read(cls, folder: str | None, half: Half = "judge") -> SourceData:
         """From a dataset folder, or from the demonstration catalog with its tools' examples as messages.
 
-        half: of the folder's messages, by a hash of their dialogs or ids: parameters tuned on one half are
-            judged on the other. The demonstration catalog has too few messages to divide.
+        half: which half of the folder's messages to use, so that parameters tuned on one half can be judged
+            on the other. A hash of the dialogs or ids divides them. The demonstration catalog has too few
+            messages to divide.
 
         Raises:
             NotFound, InvalidDefinition: as `read_dataset`.
@@ -157,7 +159,7 @@ def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def share_repeated(messages: Sequence[int] | Ints) -> float:
-    """The share of messages that came before."""
+    """The share of messages that occurred earlier."""
     return 1 - len(set(map(int, messages))) / max(1, len(messages))
 
 
@@ -177,7 +179,10 @@ _SYNONYMS = {
 
 
 def near_duplicates(tools: Sequence[Tool], owners: Sequence[int], random: np.random.Generator) -> list[Tool]:
-    """Near-duplicates by other makers: another name, a tenth of the words gone, some replaced."""
+    """Copies of tools as if from other makers.
+
+    Each has another name, lacks a tenth of its words, and has some words replaced.
+    """
     taken = {tool.name for tool in tools}
     made = []
     for owner in owners:

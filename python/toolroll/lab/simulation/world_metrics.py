@@ -26,7 +26,7 @@ _BEFORE, _SHOWN = 10, 0.8  # a tool counts if it was shown in 80 % of its last 1
 
 
 class SurvivalTime(NamedTuple):
-    """The time until an event, in calls or messages; or until the world's end (censored, not observed)."""
+    """The time until an event, in calls or messages; or until the end of the world (censored)."""
 
     steps: float
     is_observed: bool
@@ -61,10 +61,10 @@ class WorldMetrics:
     Attributes:
         values: name → value; shares in percent.
         out: for each tool that broke while shown: its calls until it was no longer shown.
-        back: for each such tool that works again: its messages until it was shown again.
+        back: for each such tool that was repaired: its messages until it was shown again.
         curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
-        after_break, after_repair: float64[2, AFTER]: for the n-th message for such a tool, how often it was
-            shown, and the number of messages.
+        after_break, after_repair: float64[2, AFTER], by the n-th message for such a tool: how often it was
+            shown, and the number of such messages.
     """
 
     values: Mapping[str, float]
@@ -76,7 +76,7 @@ class WorldMetrics:
     after_repair: Reals
 
     def to_json(self) -> dict[str, Any]:
-        """For JSON, every bit of it."""
+        """As JSON, without loss of a bit."""
         return {
             "values": {name: float(value) for name, value in self.values.items()},
             **{name: getattr(self, name) for name in _TIMES},
@@ -132,7 +132,7 @@ def measure(world: World, trajectory: Trajectory, static: Trajectory, best: Real
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outcomes:
-    """float64 or bool, one a message: `is_right` one for each tool shown."""
+    """One float64 or bool for each message; `is_right` has one for each shown tool."""
 
     is_right: Flags
     success: Reals
@@ -196,7 +196,7 @@ def _recovery(world: World, trajectory: Trajectory) -> tuple[Times, Times, Reals
 
 
 def _turns(flags: Flags) -> int | None:
-    """The first place where a flag is set and at most one of the next four is not."""
+    """The first place where a flag is set and at most one of the next four is not; None without one."""
     for at in np.flatnonzero(flags).tolist():
         window = flags[at : at + _WINDOW]
         if len(window) > 1 and len(window) - window.sum() <= len(window) // _WINDOW:
@@ -215,7 +215,7 @@ def _ends(length: int) -> Ints:
 
 
 def _points(values: npt.NDArray[np.float64] | Flags) -> Reals:
-    """Means over equal parts of the time."""
+    """Means over equal intervals of time."""
     ends = _ends(len(values))
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     starts = np.concatenate([[0], ends[:-1]])

@@ -1,6 +1,6 @@
 """Draws simulated worlds: real tools and messages, and everything else from a seed.
 
-A world adds to its source the facts that only use reveals:
+A world adds facts to its source that only use reveals:
 
 - *families*: near-duplicates of some tools in other words. One member of each works well, the others do not.
 - *contexts*: users of three tiers on twelve pages. Most messages of a page have its topic. The success rate
@@ -47,8 +47,8 @@ class World:
 
     Attributes:
         tools: the source's, then their near-duplicates, newcomers last.
-        first: the number of tools from the start; the others arrive at message `arrival`.
-        family: int64[n], the tool that this one can replace; itself for most.
+        first: the number of tools at the start; the others arrive at message `arrival`.
+        family: int64[n], the tool that this one can replace; most tools have their own number.
         reliable: float64[CONTEXTS, n], success rate of a tool that is not broken.
         breaks, repairs: int64[n], the message at which a tool breaks and is repaired; T for never.
         newcomer: int64[n], 1 for a better one, -1 for a worse one, 0 for the others.
@@ -81,7 +81,7 @@ class World:
 
     @classmethod
     def draw(cls, source: SourceData, scenario: Scenario, seed: int, length: int) -> World:
-        """The world of this seed with `length` messages."""
+        """The world of this random seed with `length` messages."""
         random = np.random.default_rng([20_261_122, seed])
         base = len(source.definitions.tools)
         counts = np.bincount([one[0] for one in source.right], minlength=base).astype(np.float64)
@@ -181,7 +181,7 @@ class _Duplicates:
 
 
 def _qualities(family: Ints, duplicated: _Duplicates, random: Random) -> tuple[Reals, Ints]:
-    """How well each tool works, and which are newcomers."""
+    """How well each tool works, and which tools are newcomers."""
     n = len(family)
     quality = np.where(random.random(n) < 0.85, random.beta(18, 2, n), random.uniform(0.4, 0.75, n))
     for tool in duplicated.families:
@@ -265,20 +265,21 @@ def _falling(n: int) -> Reals:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The parameters of a world; the defaults are those of "main".
+    """The parameters of a world; the defaults are the scenario "main".
 
     Attributes:
         duplicates: whether tools have near-duplicates.
-        equal: whether every tool works equally well everywhere, so that there is nothing to learn about it.
-        breaks: whether tools break halfway. repaired: when half of them work again, as a share of the time.
+        equal: whether every tool works equally well everywhere, so that outcomes teach nothing.
+        breaks: whether tools break halfway. repaired: the time when half of them work again, as a share of
+            all time.
         own_topic: share of a page's messages that come from its topic.
         groups: whether the application declares which tools are interchangeable.
-        position: nats by which each further place lowers the chance of a tool.
+        position: nats by which each place further back lowers the chance of a tool.
         taste: standard deviation of the model's bias for a tool, in nats.
-        seen_failing: share of failures that are reported as failures; the others look like successes.
+        seen_failing: share of failures that are reported; the others look like successes.
         false_failing: share of the successes that are reported as failures.
         corrected: share of completed calls of a wrong tool that the user corrects.
-        lost, doubled: shares of the reports. delay: how many messages later a report arrives.
+        lost, doubled: shares of the reports. delay: the number of messages after which a report arrives.
     """
 
     duplicates: bool = True

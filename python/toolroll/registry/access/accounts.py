@@ -1,4 +1,4 @@
-"""Accounts of people who sign in at the service's page with a password, and ended sessions of the page.
+"""Accounts with passwords for the service's page, and its ended sessions.
 
 The registry stores an Argon2id hash (RFC 9106) of the password and of the account's rights: if another
 program changes them in the database, nobody can sign in.
@@ -44,7 +44,7 @@ class Account(JsonRecord):
 
     Attributes:
         name: for sign-in and the audit log.
-        org: the organisation that the person acts for; "" for the platform, None for any organisation.
+        org: the person's organisation; "" for the platform, None for any organisation.
         roles: names in `ACCOUNT_ROLES`.
         changed_at: the time of the last change of the password.
     """
@@ -62,7 +62,7 @@ _FIELDS = tuple(Account.__slots__)
 
 @dataclass(frozen=True, slots=True)
 class AccountBook:
-    """The accounts at one time. Looking one up asks no database."""
+    """A snapshot of all accounts. Lookups need no database."""
 
     _accounts: Mapping[str, tuple[Account, str]]
 
@@ -79,7 +79,7 @@ class AccountBook:
         return account
 
     def version_of(self, name: str) -> str:
-        """Text that changes with the account's password, roles and organisation; "" without the account."""
+        """A text that changes with the account's password, roles and organisation; "" without the account."""
         found = self._accounts.get(name)
         if found is None:
             return ""
@@ -87,7 +87,7 @@ class AccountBook:
         return hashlib.sha256(canonical_json([_allowed(account), hashed]).encode()).hexdigest()[:32]
 
     def of_version(self, name: str, version: str) -> Account | None:
-        """The account with this name, if it has not changed since it had this version."""
+        """The account with this name, if it has not changed since this version."""
         return self._accounts[name][0] if version and self.version_of(name) == version else None
 
 
@@ -180,7 +180,7 @@ def _hashed_text(password: str, account: Account | None) -> str:
 
 
 def _check_password(password: str) -> None:
-    """Raises InvalidInput, whose text does not contain the password."""
+    """Raises InvalidInput for a bad password, with a message that does not contain it."""
     if not is_storable(password):
         raise InvalidInput("the password has NUL or half of a surrogate pair")
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
@@ -191,10 +191,10 @@ def _check_password(password: str) -> None:
 
 
 class EndedSessions:
-    """The sessions that people have ended by signing out, until they would have expired. For one thread.
+    """Sessions that people ended by signing out, until their usual expiry. For one thread.
 
-    Sessions are signed and not stored (decision 55). The end of a session is stored, as a line of the audit
-    log that names who signed out. Services read the new lines together with keys and accounts.
+    Sessions are signed and not stored (decision 55). Only the end of a session is stored, as a line of the
+    audit log with the person's name. Services read new lines together with keys and accounts.
 
     Attributes:
         found: session → the time of its end.

@@ -1,6 +1,6 @@
-"""Keys of the service's callers, each for an organisation and for roles.
+"""Service keys of callers, each with an organisation and roles.
 
-The secret of a key is 256 random bits, so a slow hash would add nothing. The registry stores a SHA-256 of the
+A key's secret is 256 random bits, so a slow hash would add nothing. The registry stores a SHA-256 of the
 secret and of the key's rights: if another program changes them in the database, the key is no longer valid.
 """
 
@@ -56,7 +56,7 @@ class ServiceKey(JsonRecord):
     Attributes:
         key_id: its public part.
         name: for people and the audit log.
-        org: the organisation whose callers use it; "" for the platform, None for any organisation.
+        org: its callers' organisation; "" for the platform, None for any organisation.
         roles: names in `ROLES`.
         plugin: the plugin that the role "sync" registers.
         expires_at: the end of its validity; None for no end.
@@ -81,7 +81,7 @@ _FIELDS = tuple(ServiceKey.__slots__)
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys at one time. Looking a key up asks no database."""
+    """A snapshot of all keys. Lookups need no database."""
 
     _keys: Mapping[str, tuple[ServiceKey, bytes]]
 

@@ -1,4 +1,4 @@
 """Reads events and outcomes for people: usage, tool health, experiments, off-policy evaluation, exports.
 
-Nothing here writes events, outcomes or statistics. Only an export with `messages` reads users' texts.
+This room writes no events, outcomes or statistics. Only an export with `messages` reads users' texts.
 """

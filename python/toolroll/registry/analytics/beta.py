@@ -21,7 +21,7 @@ _CLOSE = 1e-14
 
 
 def interval(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The ends, float64[n] each, between which Beta(alpha, beta) lies with this probability, equal-tailed."""
+    """float64[n] each: the bounds of the equal-tailed interval of Beta(alpha, beta) with this probability."""
     a, b = (np.atleast_1d(np.asarray(shape, np.float64)) for shape in (alpha, beta))
     outside = (1 - share) / 2
     shares = np.repeat((outside, 1 - outside), len(a))

@@ -72,7 +72,7 @@ class VariantSums:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A variant's mean less another's. low, high: the interval, valid for all looks and pairs together."""
+    """The difference of two variants' means. low, high: valid for all looks and pairs together."""
 
     variant: str
     against: str
@@ -86,13 +86,13 @@ class Comparison:
     """The result so far.
 
     Attributes:
-        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": the numbers of
-            units contradict the shares, so units are lost and no result can be trusted.
-        winner: the variant that is better than every other.
+        state: "winner", "equal" (no two differ by more than `worth`), "undecided", or "unsound" (the numbers
+            of units contradict the shares: units are lost, and no result can be trusted).
+        winner: the best variant.
         contrasts: every pair; against the control first.
-        shares_error: the chance of such numbers of units under the shares, over all looks.
+        shares_error: the chance, over all looks, that the shares give such numbers of units.
         worth: the smallest difference that matters.
-        missing: while undecided, variant → about how many more units it takes.
+        missing: while undecided: variant → estimated number of further units until a decision.
     """
 
     state: Literal["winner", "equal", "undecided", "unsound"]
@@ -133,14 +133,14 @@ def compare(
     error: float = ERROR,
     worth: float = WORTH,
 ) -> Comparison:
-    """Whether there is a winner yet. It may be called as often as you like.
+    """The result so far. May be called as often as you like.
 
-    assigned: how many units got each variant, including units without events; None to count the tallies'.
-    error: the chance of ever naming a winner where all variants are equally good. worth: the smallest
-        difference that matters. Set both before the first look and keep them.
+    assigned: how many units got each variant, including units without events; None to use the tallies'
+        numbers. error: the chance of ever naming a winner although all variants are equally good. worth: the
+        smallest difference that matters. Set both before the first look and keep them.
 
     Raises:
-        InvalidInput: a tally names no variant, or a number is out of range.
+        InvalidInput: a tally has an unknown variant, or a number is out of range.
     """
     if not 0 < error < 0.5 or not 0 < worth < 1:
         raise InvalidInput(f"compare: error {error} must be in (0, 0.5), worth {worth} in (0, 1)")
@@ -211,7 +211,7 @@ def _growth(b: VariantSums, a: VariantSums, error: float, worth: float) -> float
 
 
 def _variance(tally: VariantSums) -> Any:
-    """Variance of the mean, from the differences between units; at least that of independent events.
+    """Variance of the mean, from the differences between units; at least the variance for independent events.
 
     The lower bound matters for rare failures, which the first few units may not have seen.
     """
@@ -223,7 +223,7 @@ def _variance(tally: VariantSums) -> Any:
 
 
 def _radius(variance: Any, error: float, worth: float) -> Any:
-    """Half the interval that holds for all looks: narrowest where `worth` is just distinguishable from 0."""
+    """Half the interval's width, for all looks. Narrowest where `worth` is just distinguishable from 0."""
     level = 2 * math.log(1 / error)
     ratio = level + math.log(1 + level)  # of that information over the mixture's
     mixture = (1 + 1 / ratio) * (math.log(1 + ratio) + level) / worth**2 / ratio
@@ -233,7 +233,7 @@ def _radius(variance: Any, error: float, worth: float) -> Any:
 
 
 def _shares_error(units: Sequence[float], shares: Sequence[float], prior: float) -> float:
-    """The chance, over all looks, of numbers of units as far from their shares as these."""
+    """The chance, over all looks, that numbers of units deviate as far from their shares."""
     total = sum(units)
     found = math.lgamma(prior) - math.lgamma(prior + total)
     for count, share in zip(units, shares, strict=True):

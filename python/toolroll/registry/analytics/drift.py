@@ -52,7 +52,7 @@ def drift(
 ) -> tuple[int, tuple[Drift, ...]]:
     """The number of checked tools, and the tools that drift, by organisation and name.
 
-    window: organisation (with the platform's tools) and time of the last change. identity: of the embedder.
+    window: selects tools by organisation (with the platform's) and last change. identity: of the embedder.
     """
     tools, embeddings = tables.tools, tables.embeddings
     where = [tools.c.deleted_at.is_(None), *Window(None, window.since, window.until).of(tools, "updated_at")]

@@ -33,7 +33,8 @@ def list_events(
 ) -> list[dict[str, Any]]:
     """Events of the window, newest first, without users' texts.
 
-    outcome: of the events; "unknown" for none. tool: a tool that they called.
+    outcome: only events with this outcome; "unknown" for events without one. tool: only events that called
+        it.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")

@@ -24,7 +24,7 @@ _TABLE = tables.experiments
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """An experiment in the store. org: its turns take part; "" for all. active: whether it runs."""
+    """A stored experiment. org: the owner of the turns; "" for all. active: whether it runs."""
 
     experiment: Experiment
     org: str
@@ -49,8 +49,8 @@ class ExperimentCounts:
     Attributes:
         tallies: variant → the rewards of its units.
         assigned: variant → its units, with or without outcomes.
-        unknown: variant → events without a known outcome, also unlogged ones. If their share differs between
-            variants, the rewards may be biased.
+        unknown: variant → events without a known outcome, including unlogged ones. If their share differs
+            between variants, the rewards may be biased.
         strays: units with events in several variants; they do not count.
     """
 

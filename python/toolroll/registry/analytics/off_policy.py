@@ -230,7 +230,7 @@ class SessionSums:
 
     @classmethod
     def joined(cls, several: Sequence[SessionSums]) -> SessionSums:
-        """Adds several logs up: each conversation once, in ascending order."""
+        """The sum of several logs: each conversation once, in ascending order."""
         if not several:
             none = np.zeros(0)
             return cls(np.zeros(0, np.int64), none, none, none, none, none, none, none, np.zeros(6))
@@ -285,8 +285,8 @@ def estimates(sums: SessionSums) -> Judgement:
 def _ratio(sums: SessionSums) -> Floats:
     """Each conversation's part of mean(ips) · mean(should) / mean(came), to first order.
 
-    Their mean is the estimate itself. The usual form divides by the weights alone, and so gives a part
-    without support the successes of the rest.
+    The mean of the parts is the estimate. The usual form divides by the weights alone: a tool that the log
+    never shows would then get the success of the other tools.
     """
     events = sums.events
     top, bottom, level = (float(column.sum()) / events for column in (sums.ips, sums.came, sums.should))
@@ -304,8 +304,8 @@ _GRID, _LEAST_FIT = 1_024, -16.0  # steps of fit, equal ones from the least to 0
 class OutcomeModel:
     """The mean reward of a shown tool, by its fit and propensity, learnt from other sessions than its own.
 
-    A rarely shown tool was shown for a reason that the propensity knows and the fit does not. Bins of fit end
-    at steps of a grid, so logs can be counted apart and added up.
+    Besides the fit, the propensity matters: a rarely shown tool was shown for a reason that the fit does not
+    contain. Bins of fit end at steps of a grid, so that counts of separate logs can be added.
 
     Attributes:
         bins: int64[_GRID]: the bin of each step of fit.
@@ -317,12 +317,12 @@ class OutcomeModel:
 
     @staticmethod
     def nothing() -> Floats:
-        """Counts of no log: float64[folds, steps of fit, bins of propensity]."""
+        """Empty counts: float64[folds, steps of fit, bins of propensity]."""
         return np.zeros((_FOLDS, _GRID, len(_RARELY) + 1))
 
     @staticmethod
     def count(log: Log, clip: float, seen: Floats, brought: Floats) -> None:
-        """Adds a log's shown tools and their rewards to the counts; a rare one stands for unshown ones."""
+        """Adds a log's shown tools to the counts. Rare ones weigh more: they stand for unshown tools."""
         shown = log.shown
         counts = np.minimum(1 / np.maximum(log.propensity[shown], 1e-9), clip)
         fold, step, rarely = _cells(log)
@@ -349,7 +349,7 @@ class OutcomeModel:
 
 
 def _cells(log: Log) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Each row's fold, step of fit and bin of propensity."""
+    """Three indexes for each row: its fold, its step of fit and its bin of propensity."""
     assert log.fit is not None
     step = np.clip((log.fit - _LEAST_FIT) * (_GRID / -_LEAST_FIT), 0, _GRID - 1).astype(np.int64)
     return log.session[log.event] % _FOLDS, step, np.searchsorted(_RARELY, log.propensity)
@@ -374,10 +374,10 @@ def _estimate(sums: Floats, logged: Floats, sizes: Floats) -> Estimate:
 def interval(
     values: Floats, cluster: npt.NDArray[np.int64], level: float = LEVEL
 ) -> tuple[float, float, float]:
-    """Mean of the values and its interval, where values of one cluster (0, 1, …) may depend on each other.
+    """Mean of the values and its interval; values of one cluster (0, 1, …) may depend on each other.
 
-    Weighted outcomes are skewed: many zeros, few large. The usual interval lies too low then; this one is
-    moved by Hall's transformation. Of one cluster nothing is known: the interval is (-inf, inf).
+    Weighted outcomes are skewed: many zeros, few large values. The usual interval then lies too low, so
+    Hall's transformation moves it. For a single cluster the interval is (-inf, inf).
 
     Source: Hall, "On the Removal of Skewness by Transformation", JRSS B 54(1), 1992.
     """
@@ -387,7 +387,7 @@ def interval(
 
 
 def _interval(sums: Floats, sizes: Floats, level: float) -> tuple[float, float, float]:
-    """The same from each cluster's sum and number of values, at least 1."""
+    """`interval`, from each cluster's sum and its number of values (at least 1)."""
     groups, total = len(sums), float(sizes.sum())
     mean = float(sums.sum()) / total
     if groups < 2:
@@ -411,7 +411,7 @@ def _interval(sums: Floats, sizes: Floats, level: float) -> tuple[float, float, 
 
 
 def _unskewed(x: float, skew: float, n: int) -> float:
-    """The quantile of a t statistic of skewed data, from the quantile of a symmetric one."""
+    """The quantile of the t statistic of skewed data, from the quantile of a symmetric distribution."""
     root = math.sqrt(n)
     if abs(skew) < 1e-6:
         return x

@@ -56,8 +56,8 @@ def evaluate_off_policy(
 ) -> OffPolicyResult:
     """Decides the events of the window again, oldest first, and estimates the success.
 
-    decide: called with each row that has an outcome. most: uses the latest events only. progress: called with
-    the number of events so far.
+    decide: called with each row that has an outcome. most: the number of latest events to use. progress:
+        called with the number of events so far.
     """
     columns = LogColumns()
     seen = 0
@@ -83,7 +83,7 @@ def _rows(database: Database, window: Window, most: int | None) -> Iterator[Simp
 
 @dataclass(slots=True)
 class LogColumns:
-    """A growing log of events that were decided again. skipped: reason → unusable events."""
+    """Collects events that were decided again as columns. skipped: reason → unusable events."""
 
     event: list[int] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)
@@ -96,7 +96,7 @@ class LogColumns:
     _sessions: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, row: Any, decide: Decide) -> None:
-        """Adds one event, if it has enough data."""
+        """Adds an event, if its data are complete."""
         if row.outcome is None:
             return self._skip("no outcome")
         if row.propensity_error is None:
@@ -136,7 +136,7 @@ class LogColumns:
 
 
 def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[str, float]:
-    """Tool → the probability that it was shown. Tools that are no candidates are certain."""
+    """Tool → the probability that it was shown; 1 for tools that were no candidates."""
     found = dict.fromkeys(shown, 1.0)
     for name, *_, propensity in candidates:
         if propensity is not None:
@@ -147,7 +147,7 @@ def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[s
 
 
 def rewards_of(called: Mapping[str, str]) -> dict[str, float] | None:
-    """Tool → its reward: called tools share a success, so an event has at most 1, and 0 after a correction.
+    """Tool → its reward. Called tools share a success, so an event has at most 1; 0 after a correction.
 
     None if a result is unknown.
     """

@@ -76,8 +76,8 @@ def export(
 ) -> int:
     """Writes the events of the window, oldest first. Returns how many.
 
-    The file appears whole or not at all. messages, vectors: whether to include stored messages with their
-    context, and their vectors.
+    The file appears whole or not at all. messages, vectors: whether to include the stored messages with
+    context, and the vectors.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -121,7 +121,7 @@ def tables_of(rows: Sequence[SimpleNamespace], schema: Any) -> Iterator[Any]:
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:
-    """Builds column by column: a dictionary for each candidate would be the largest cost."""
+    """Builds the table column by column, since a dictionary for each candidate would take too long."""
     columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
     made = []
     for field in schema:

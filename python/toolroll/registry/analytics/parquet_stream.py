@@ -1,15 +1,15 @@
-"""Exports events continuously to partitioned Parquet: each event once, whenever the export is killed.
+"""Exports events continuously to partitioned Parquet: each event once, even if exports are killed.
 
     LOCATION/org_hash=07/month=2026-03/20260301T120000-0.parquet     or org_id=acme/month=…
-    LOCATION/_toolroll/cursor.json      up to which time everything is written, and how
+    LOCATION/_toolroll/cursor.json      the end of the written time, and the options
     LOCATION/_toolroll/pending.json     the files of the slice that is being written
-    LOCATION/_toolroll/slices/…         the files of each late slice, and how many events they have
+    LOCATION/_toolroll/slices/…         the files of each late slice, and the number of their events
 
 Time is cut into slices. A slice is written `settle` after its end, because outcomes change the rows of events
 for a while. Its files are made on this machine, listed in `pending.json` and uploaded; only then the cursor
 moves. After a kill, the next export deletes the pending files and writes the slice again. Events that arrive
-within `late` after their slice was written get files of their own: counts reveal their slices, and the ids in
-the files reveal the events.
+within `late` after their slice was written get their own files. Counts show which slices have late events,
+and the ids in the files show which events these are.
 
 Needs pyarrow and fsspec (extra `parquet`).
 """
@@ -92,7 +92,7 @@ class StreamResult(JsonRecord):
     """The result of a run.
 
     Attributes:
-        events: the written ones; late: of these, the ones after their slice was written.
+        events: written events; late: of these, the events that arrived after their slice was written.
         until: everything before this time is written.
     """
 
@@ -114,7 +114,8 @@ def export_stream(
 ) -> StreamResult:
     """Writes past slices, and late events of written ones.
 
-    settle_s: seconds from a slice's end until it is written. late_s: seconds of the wait for late events.
+    settle_s: seconds from a slice's end until it is written. late_s: seconds in which late events are
+        accepted.
 
     Raises:
         Conflict: another export writes to this location.
@@ -123,7 +124,7 @@ def export_stream(
     """
     export = _Export(database, location, options, progress)
     with database.reading():  # before anything is written: it may fail, or be another registry's copy
-        now -= timedelta(seconds=database.behind_s)  # a read replica has only what happened until then
+        now -= timedelta(seconds=database.behind_s)  # a read replica has only events until then
     with _Lease(location.below(_STATE)) as renew:
         export.recover()
         end = _floor(now - timedelta(seconds=settle_s), options.slice_s)
@@ -201,12 +202,12 @@ class _Export:
             self._write_cursor()
 
     def write_slice(self, begin: datetime) -> None:
-        """Writes a slice, and moves the cursor behind it."""
+        """Writes a slice, and moves the cursor to its end."""
         self._complete(begin)  # it may be written: then only the cursor was lost
         self.move_to(begin + timedelta(seconds=self._options.slice_s))
 
     def check_late(self, oldest: datetime, renew: Callable[[], None]) -> None:
-        """Writes late events of slices from `oldest` on, and forgets earlier slices."""
+        """Writes late events of slices from `oldest` on, and drops the lists of earlier slices."""
         # A forgotten slice must never look like one that was not written.
         self._watched_from = max(
             self._watched_from, min(_floor(oldest, self._options.slice_s), self.position)
@@ -247,7 +248,7 @@ class _Export:
         return found
 
     def _write(self, begin: datetime, generation: int, before: list[str], known: Collection[str]) -> None:
-        """Writes a slice's events, without known ones. before: its earlier files."""
+        """Writes a slice's events, except events in its earlier files (`before`)."""
         stamp = begin.strftime(_STAMP)
         counted = self._count(begin)  # before the rows are read: later events are late ones
         ending = f"month={begin:%Y-%m}/{stamp}-{generation}.parquet"
@@ -337,8 +338,8 @@ def _json(folder: Location, name: str) -> dict[str, Any] | None:
 class _Lease:
     """Keeps a second export away from the location; the body gets a function that renews the lease.
 
-    An object store has no lock, so two exports may pass at the same moment. They write the same files, since
-    names follow from slices.
+    An object store has no lock, so two exports may start at the same moment. They write the same files, since
+    slices determine the names.
     """
 
     def __init__(self, state: Location) -> None:

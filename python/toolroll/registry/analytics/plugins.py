@@ -28,16 +28,17 @@ class PluginRecord(JsonRecord):
     """A plugin, such as an MCP server, that registers tools.
 
     Attributes:
-        org: its owner. review: its changes that await approval.
+        org: its owner. review: the changes that need approval.
         tools: the number of its tools.
         waiting, flagged, inactive: tools that await approval, have flags, or are not active.
         synced_at, synced_by: of the last registration.
         changes: of the last sync with changes: `at`, `counts`, and names by action; None if unknown.
         shown, called, succeeded: numbers of events.
-        last_day: `calls` and `failed` in the last 24 whole hours.
-        last_call, last_failure: the begin of its hour if it was in these hours, else of its day; None if
-            there was none in 31 days.
-        left_out: broken tools that selections of some organisation hide: `tool` and `since`; None if unknown.
+        last_day: numbers `calls` and `failed` of the last 24 whole hours.
+        last_call, last_failure: the beginning of the hour, or of the day if it was before these hours; None
+            if there was none in 31 days.
+        left_out: broken tools that are hidden in some organisation's selections: `tool` and `since`; None if
+            unknown.
     """
 
     org: str
@@ -99,7 +100,7 @@ def plugins(
 
 
 def _of_plugins(org: str | None) -> list[sa.ColumnElement[bool]]:
-    """Selects tools of this organisation's plugins."""
+    """The condition for tools of this organisation's plugins."""
     whose = [] if org is None else [_TOOLS.c.org == org]
     return [_TOOLS.c.deleted_at.is_(None), _TOOLS.c.plugin != "", *whose]
 
@@ -152,7 +153,7 @@ _NEVER: _Calls = (_NO_CALLS, None, None)
 
 
 def _recent(connection: sa.Connection, org: str | None, now: datetime) -> dict[tuple[str, str], _Calls]:
-    """(organisation, plugin) → its calls of the last day, and the times of the last ones."""
+    """(organisation, plugin) → its calls of the last day, and the times of the last call and failure."""
     whose = org or None  # a plugin of the platform is called in all organisations
     month = Window(whose, day_of(now - timedelta(days=_LONGEST)))
     last_day = Window(whose, hour_of(now - timedelta(days=1)))
@@ -195,7 +196,7 @@ def _counted(
 def _left_out(
     connection: sa.Connection, org: str | None, breaks: Iterable[BrokenTool]
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """(organisation, plugin) → its hidden tools, the longest first."""
+    """(organisation, plugin) → its hidden tools, the longest hidden first."""
     open_breaks = sorted((each for each in breaks if each.back is None), key=lambda each: each.alarm)
     names = {each.tool for each in open_breaks}
     query = sa.select(_TOOLS.c.org, _TOOLS.c.name, _TOOLS.c.plugin).where(

@@ -61,7 +61,7 @@ class Release:
     Attributes:
         counts: tool → counts with the same uncertainty as the noisy rates; only tools whose rates are more
             than noise.
-        organisations: how many took part.
+        organisations: the number that took part.
         epsilon: the cost of this release.
         most: the bound of each organisation's counts.
         noise: standard deviation of the noise in each sum.
@@ -89,11 +89,11 @@ def release(
         tools: all shared tools, used or not; counts of other tools are ignored.
         epsilon: the privacy budget to spend: 1 is usual, less is more private.
         most: the highest total of one organisation's counts; a higher one is scaled down.
-        below: the source of randomness.
+        below: the source of randomness: returns a whole number below its argument.
 
     Raises:
         Denied: fewer than `LEAST_ORGANISATIONS` take part.
-        InvalidInput: a number is out of range, or a count no number of at least 0.
+        InvalidInput: a number is out of range, or a count is negative or not a number.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
         raise InvalidInput(f"epsilon: is {quoted(epsilon)}, must be a number")
@@ -170,9 +170,9 @@ def denoised(sums: Mapping[str, ToolCounts], noise: float) -> dict[str, ToolCoun
 def _shrunk(
     part: float, whole: float, usual: float, apart: float, noise: float
 ) -> tuple[float, float] | None:
-    """Rate and its variance, from a noisy part of a noisy whole; None if it is mostly noise.
+    """A rate and its variance, from a noisy part of a noisy whole; None if it is mostly noise.
 
-    usual, apart: mean and standard deviation of rates. noise: standard deviation of part - usual * whole.
+    usual, apart: mean and standard deviation of all rates. noise: standard deviation of part - usual * whole.
     """
     if whole <= 0:
         return None
@@ -186,9 +186,9 @@ def _shrunk(
 def _bounded(
     contribution: Mapping[str, ToolCounts], places: Mapping[str, int], most: int
 ) -> list[tuple[int, int]]:
-    """An organisation's counts of the tools that it has, each with its place, in grains.
+    """An organisation's counts of its tools in grains, each with its place.
 
-    They are scaled down if their total is above `most`, so one organisation changes the sums by at most
+    If their total is above `most`, they are scaled down, so one organisation changes the sums by at most
     `most * _GRAIN`.
     """
     width = len(ToolCounts._fields)

@@ -1,4 +1,4 @@
-"""Decides logged events again under another profile, with today's tools and the statistics of a time."""
+"""Decides logged events again: under another profile, with today's tools and earlier statistics."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OTHER_SEED = 0x9E3779B97F4A7C15  # changes a seed, so that the new draw is inde
 
 @dataclass(slots=True)
 class _FoldPosition:
-    """The fold of an organisation's outcomes so far.
+    """How far an organisation's outcomes are folded.
 
     Attributes:
-        pending: outcomes that were read and not folded yet.
-        seq: the number of the last one that was read.
-        is_last: whether all were read.
+        pending: outcomes that were read but not folded yet.
+        seq: the number of the last outcome that was read.
+        is_last: whether all outcomes were read.
     """
 
     learned: Learned
@@ -43,7 +43,7 @@ class _FoldPosition:
 
 
 class Redecider:
-    """Decides rows of events, each organisation's oldest first. Not safe to share between threads."""
+    """Decides rows of events again, each organisation's oldest first. Not safe to share between threads."""
 
     def __init__(self, database: Database, builder: PipelineBuilder, at: datetime | None = None) -> None:
         """Reads the registry and builds the shared catalog under the builder's profile.
@@ -52,7 +52,7 @@ class Redecider:
 
         Raises:
             StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: its tools make no catalog.
+            InvalidDefinition: its tools do not form a valid catalog.
         """
         embedder = builder.embedder
         if embedder is not None and not embedder.is_instant:
@@ -68,11 +68,11 @@ class Redecider:
 
     @property
     def revision(self) -> int:
-        """The registry's revision whose tools and rules decide."""
+        """The registry's revision that provides tools and rules."""
         return self._replica.revision
 
     def restart(self) -> None:
-        """Starts again: each organisation's next row may be its oldest."""
+        """Begins again, so that each organisation's next row may be its oldest."""
         self._states.clear()
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
@@ -81,7 +81,7 @@ class Redecider:
         if selection is None:
             return None
         candidates, error = candidates_of(selection)
-        if error is None:  # without propensities, the selection itself stands for them
+        if error is None:  # without propensities, the selection itself counts
             return dict.fromkeys(selection.names, 1.0)
         chances = {name: propensity for name, *_, propensity in candidates.rows() if propensity}
         return {**dict.fromkeys(selection.names, 1.0), **chances}
@@ -89,7 +89,7 @@ class Redecider:
     def selection(self, row: Any, allowed: Collection[str] = ()) -> Selection | None:
         """The selection, by a new draw; None if the event cannot be decided again.
 
-        allowed: tools that no longer count as excluded by the context.
+        allowed: tools to include although the context excludes them.
         """
         if row.message_form != "kept":
             return None

@@ -1,7 +1,7 @@
 """Releases priors for the platform's tools: counts of organisations that agreed, with noise.
 
 Off by default: an organisation agrees with the setting `share_learning`, and only `share` releases anything.
-The audit log, which cannot be edited, has the releases and the spent privacy budget.
+The audit log, which cannot be edited, records the releases and the spent privacy budget.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def share(
 
 
 def _check_budget(connection: sa.Connection, epsilon: float, greatest_total: float) -> float:
-    """Epsilon of all releases, with this one. Raises Denied if it is above `greatest_total`."""
+    """Epsilon of all releases including this one. Raises Denied if it is above `greatest_total`."""
     spent = spent_so_far(connection) + epsilon
     if spent > greatest_total:
         raise Denied(

@@ -27,7 +27,7 @@ class CallSums:
 
     Attributes:
         calls, succeeded, failed: numbers of calls; the results of the others are unknown.
-        timed: calls with a duration; total_ms: their sum; buckets: of durations → calls.
+        timed: calls with a duration; total_ms: the sum of durations; buckets: bucket of durations → calls.
     """
 
     calls: float = 0.0
@@ -150,7 +150,7 @@ def plugin_calls(database: Database, window: Window) -> tuple[PluginCalls, ...]:
 
 
 def _owners(database: Database, window: Window) -> dict[tuple[str, str], str]:
-    """(organisation, tool) → the plugin that registered it."""
+    """(organisation, tool) → its plugin."""
     columns = (_tools.c.org, _tools.c.name, _tools.c.plugin)
     where = [_tools.c.deleted_at.is_(None), _tools.c.plugin != ""]
     if window.org is not None:

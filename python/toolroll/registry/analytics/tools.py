@@ -95,7 +95,7 @@ def arms(
 
 
 def _left(at: float | None, now: datetime, half_s: float) -> float:
-    """The share of a sum that is left now."""
+    """The share of a sum that is left after decay until now."""
     return 1.0 if at is None else 0.5 ** (max(0.0, seconds(now) - at) / half_s)
 
 
@@ -107,8 +107,9 @@ def unused(
 ) -> dict[str, Any]:
     """Active tools that were never selected, and tools that were shown often and never called.
 
-    An organisation's tool counts in its own events, a platform tool in all, in whole hours. shown_often: the
-    least number of events without a call. platform: names of the platform's tools that count; None for all.
+    Counts whole hours: the own events for an organisation's tool, all events for a platform tool.
+    shown_often: the least number of events without a call. platform: names of the platform's tools to
+            check; None for all.
     """
     there = [
         _tools.c.deleted_at.is_(None),
@@ -154,7 +155,7 @@ def _name_of(row: Any) -> dict[str, Any]:
 def _shown_and_called(
     connection: sa.Connection, sums: WindowSums
 ) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
-    """(organisation, tool) → the events that showed it; and the called tools."""
+    """(organisation, tool) → the number of events that showed it; and the set of called tools."""
     columns = sums.of(tables.tool_sums).c
     query = sa.select(
         columns.org,
@@ -197,7 +198,7 @@ class BrokenTool(JsonRecord):
 
 
 def broken(database: Database, window: Window) -> tuple[BrokenTool, ...]:
-    """Tools that broke within the window, the latest first. Selections hide a tool without `back`."""
+    """Tools that broke within the window, the latest first. Selections still hide tools without `back`."""
     table = tables.learned
     where = [table.c.kind == BREAK]
     if window.org is not None:

@@ -23,7 +23,7 @@ class Heatmap(JsonRecord):
     """Counts of tools by page.
 
     Attributes:
-        of: the counted events.
+        of: the number of counted events.
         tools, pages: the most frequent first; "" for events without a page.
         counts: a row for each tool, a column for each page.
         left_out: the sum over all other tools and pages.
@@ -39,7 +39,7 @@ class Heatmap(JsonRecord):
 def heatmap(
     database: Database, window: Window, of: Of = "called", most_tools: int = 40, most_pages: int = 20
 ) -> Heatmap:
-    """Counts the events of each tool and page, in whole hours."""
+    """The heatmap of the window, in whole hours."""
     if of not in OF:
         raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
     with database.reading() as connection:
@@ -65,7 +65,7 @@ class Hits:
 
     Attributes:
         calls: of tools that a message needed.
-        hits: of these, calls of shown tools. A search found the others, or the user named them.
+        hits: of these, calls of shown tools. Other tools were found by a search or named by the user.
     """
 
     day: str

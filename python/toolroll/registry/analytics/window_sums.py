@@ -1,4 +1,4 @@
-"""The sums of a window's events: stored ones, and for changed hours sums of the events themselves.
+"""The sums of a window's events: stored sums, and for changed hours sums computed from the events.
 
 Reports begin and end with whole hours.
 """
@@ -74,7 +74,7 @@ class WindowSums:
         return sa.union_all(stored, SELECTS[table](self._dialect, events)).subquery()
 
     def _of_stored(self, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
-        """Selects sums of whole days, and of hours before, after and in place of them."""
+        """Selects stored sums: of whole days, and of single hours around and between them."""
         at, window = table.c.at, self._window
         mine = [] if window.org is None else [table.c.org == window.org]
         an_hour: sa.ColumnElement[bool] = table.c.hours == HOUR
@@ -102,13 +102,13 @@ def first_whole_day(at: datetime) -> datetime:
 
 
 def _ranges(begins: Iterable[datetime], length: timedelta) -> _Times:
-    """Times of this length; a single one, if they are many."""
+    """The condition for these times; a single range if there are many."""
     found: _Times = [(begin, begin + length) for begin in begins]
     return found if len(found) <= _RANGES else [(found[0][0], found[-1][1])]
 
 
 def _within(at: sa.ColumnElement[datetime], times: _Times) -> list[sa.ColumnElement[bool]]:
-    """Selects times within any of these."""
+    """The condition for times within any of these ranges."""
     ands = []
     for since, until in times:
         ends = [*([at >= since] if since else []), *([at < until] if until else [])]

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, when and why. The database refuses to change or delete its lines."""
+"""The audit log: author, content, time and reason of every change. The database keeps its lines unchanged."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
 
 
 def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Renames the keys of changes: from names that a sync reads (`registry_fields`) to attributes of Tool.
+    """Changes, with names that a sync reads (`registry_fields`) replaced by attributes of Tool.
 
-    Leaves out fields that the registry fills, so that a caller can send its answer back.
+    Omits fields that the registry fills, so that a caller can send its answer back.
 
     Raises InvalidInput if a field is unknown, or two names of one field have a value.
     """
@@ -107,7 +107,7 @@ def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_hash(tool: Tool) -> str:
-    """SHA-256, as hex, of the canonical JSON of the tool's content. Raises as `storable` does."""
+    """SHA-256, as hex, of the canonical JSON of the tool's content. Raises the errors of `storable`."""
     content = {name: value for name in FIELDS if (value := getattr(tool, name)) != _EMPTY[name]}
     try:
         data = storable(content, tool.name)
@@ -192,7 +192,7 @@ def keywords_in(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def route_to(name: str, keywords: Iterable[tuple[str, str]], patterns: Iterable[str]) -> Route | None:
-    """The route that switches on a toolkit; None without keywords and patterns."""
+    """The route that switches on a toolkit; None if it has neither keywords nor patterns."""
     pairs, patterns = tuple(keywords), tuple(patterns)
     if not pairs and not patterns:
         return None

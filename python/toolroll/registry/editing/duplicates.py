@@ -23,8 +23,8 @@ class Duplicates(Author):
     def list(self, embedder: EmbedsTexts, *, org: str = "", least: float = LEAST) -> tuple[Duplicate, ...]:
         """Pairs of active tools of different plugins that seem to do the same, the best first.
 
-        For tools without a plugin, the toolkit takes its place. Writes nothing but vectors of a slow
-        embedder: a person reads the pairs, and `accept` declares one.
+        For tools without a plugin, the toolkit takes its place. It only stores vectors of a slow embedder: a
+        person reads the pairs, and `accept` declares one.
 
         org: its own tools are compared, too. least: the lowest score; see `near_duplicates`.
 
@@ -48,7 +48,7 @@ class Duplicates(Author):
     def accept(
         self, names: Sequence[str], *, group: str = "", org: str = "", reason: str = ""
     ) -> tuple[ToolRecord, ...]:
-        """Declares by `Tool.interchangeable` that tools do the same: the most reliable one is shown.
+        """Declares by `Tool.interchangeable` that tools do the same. Only the most reliable one is shown.
 
         group: its name; "" for the group of one of the tools, else the first name.
 

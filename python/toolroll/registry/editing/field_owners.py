@@ -1,10 +1,10 @@
 """The owner of each field of a tool: its plugin, or people.
 
-The plugin owns a field until people change it. From then on the field keeps their value, whatever the plugin
-sends, until they give it back. A record's `source_values` names the fields of people, each with the plugin's
-last value: so people see both values, and giving a field back needs no new sync.
+A plugin owns a field until people change it. Then the field keeps their value, whatever the plugin sends,
+until they give it back. A record's `source_values` has the fields that people own, each with the plugin's
+last value: people can see both values, and giving a field back needs no new sync.
 
-For owners, an import is a plugin. Governance (`content.GOVERNED`) always belongs to people.
+An import counts as a plugin. People always own the governance (`content.GOVERNED`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SourceValues = Mapping[str, Any]  # column of a field that people own → the pl
 
 
 class MergeResult(NamedTuple):
-    """A tool after its plugin has sent it. kept: columns that keep people's value despite a new one."""
+    """A tool after a sync. kept: columns in which people's value stays despite a new value of the plugin."""
 
     tool: Tool
     source_values: dict[str, Any]
@@ -31,7 +31,7 @@ class MergeResult(NamedTuple):
 
 
 def merged(sent: Tool, present: Tool, source_values: SourceValues) -> MergeResult:
-    """Takes the plugin's fields from `sent`, and people's from `present`. A field that is not sent stays."""
+    """Takes the plugin's fields from `sent`, and people's from `present`. Fields that were not sent stay."""
     new, old, values = content_of(sent), content_of(present), dict(source_values)
     changes: dict[str, Any] = {}
     kept = []
@@ -50,9 +50,9 @@ def merged(sent: Tool, present: Tool, source_values: SourceValues) -> MergeResul
 
 
 def edited(before: Tool, after: Tool, source_values: SourceValues) -> dict[str, Any]:
-    """`source_values` after people changed the tool: they own the changed fields.
+    """`source_values` after an edit by people: they own the changed fields.
 
-    The plugin owns a field again to which they gave its value.
+    If they set a field to the plugin's value, the plugin owns it again.
     """
     old, new, values = content_of(before), content_of(after), dict(source_values)
     for name in SENT:

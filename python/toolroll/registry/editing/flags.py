@@ -1,7 +1,7 @@
 """Flags texts that may deceive: invisible characters, mixed alphabets, names that look like another's.
 
-A flag never rejects a tool. It shows reviewers a place to look at before they approve it. Invisible
-characters that emoji, Persian and the scripts of India need get no flag.
+A flag never rejects a tool. It points out a place to reviewers. Invisible characters that emoji, Persian and
+the scripts of India need are not flagged.
 """
 
 from __future__ import annotations
@@ -195,13 +195,13 @@ def _text_flags(texts: Iterable[tuple[str, str]]) -> Iterator[Flag]:
 
 
 def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Each text of the tool with its place, also the keys in its schemas."""
+    """Each text of the tool with its place, including the keys in its schemas."""
     for name in _TEXT_FIELDS:
         yield from _texts_in(name, getattr(tool, name))
 
 
 def _texts_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Each text of a JSON value of this name with its place, also keys."""
+    """Each text of a JSON value of this name with its place, including keys."""
     # Not recursive: another check refuses schemas that are too deep or contain themselves.
     waiting: list[tuple[str, Any]] = [(name, value)]
     seen: set[int] = set()
@@ -262,7 +262,7 @@ def _is_needed(text: str, at: int) -> bool:
 
 
 def _overmarked_at(text: str) -> int | None:
-    """The place of the first letter with too many marks."""
+    """The place of the first letter with too many combining marks."""
     run = 0
     for at, character in enumerate(text):
         run = run + 1 if character > "\u02ff" and unicodedata.category(character)[0] == "M" else 0
@@ -310,7 +310,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: object) -> str:
-    """The text with invisible characters escaped, because a message would hide them, too."""
+    """The text with invisible characters escaped, since a message would hide them, too."""
     return "".join(
         c if c.isprintable() and not _is_invisible(ord(c)) else f"\\u{{{ord(c):x}}}" for c in str(text)
     )

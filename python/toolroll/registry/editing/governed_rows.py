@@ -4,8 +4,8 @@ Each change raises the row's version, so an editor who has read an older version
 row sets a date, so replicas notice it. Each change adds a line with the values before and after to the audit
 log, in the same transaction.
 
-Each value is checked once, where it enters: actor and organisation by `Database.writing`, the reason by
-`Write.log`, names by `check_name`, the columns of a row by `check_content`.
+Each value is checked once: actor and organisation by `Database.writing`, the reason by `Write.log`, names by
+`check_name`, the columns of a row by `check_content`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Row = dict[str, Any]
 class Reach:
     """The platform's tools and toolkits that the author of a request may know.
 
-    For a caller of an organisation, a tool that nobody there may see does not exist: it changes no answer, is
-    in no suggestion, and its name is free (decision 91).
+    To an organisation's caller, a tool that nobody there may see does not exist: no answer or suggestion
+    reveals it, and its name is free (decision 91).
 
     Attributes:
         tools: name → tool_id.
@@ -136,7 +136,7 @@ class Editor(Author, Generic[RecordT]):
     def _update(
         self, write: Write, row: Row, values: Row, subject: str, reason: str, verb: str = "update"
     ) -> Row:
-        """Changes and logs the values that differ; abandons the transaction if none differs."""
+        """Changes and logs the values that differ; abandons the transaction if there are none."""
         if not (values := differences(row, values)):
             write.abandon()
             return row
@@ -213,7 +213,7 @@ def place_of(org: str) -> str:
 
 
 def not_in_reach(org: str) -> str:
-    """Says in a sentence that neither the organisation nor the platform has something."""
+    """A sentence: neither the organisation nor the platform has it."""
     return f"neither on the platform nor in organisation {org!r:.80}" if org else "not on the platform"
 
 

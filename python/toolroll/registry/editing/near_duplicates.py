@@ -1,8 +1,8 @@
 """Proposes tools of different owners that seem to do the same, for people to accept or not.
 
-Three things speak for a pair: the cosine of what the tools say about themselves, the names of parameters that
-they share, and that each is the other's best match among its owner's tools. One thing speaks against every
-pair: verbs of different kinds, since "create an event" and "delete an event" are almost the same text.
+Three things count for a pair: the cosine of the tools' texts, shared names of parameters, and whether each is
+the other's best match among its owner's tools. Verbs of different kinds exclude a pair, since "create an
+event" and "delete an event" are almost the same text.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Duplicate:
 
     Attributes:
         first, second: their names, in alphabetical order.
-        score: the cosine and the parameters together; 1.3 is the most.
+        score: of the cosine and the parameters, at most 1.3.
         cosine: of their texts.
-        parameters: the names of parameters that both have.
+        parameters: the names of shared parameters.
     """
 
     first: str
@@ -64,10 +64,10 @@ class Duplicate:
 def near_duplicates(
     tools: Sequence[Tool], owners: Sequence[str], embedder: Embedder, *, least: float = LEAST
 ) -> tuple[Duplicate, ...]:
-    """The pairs of different owners that score at least `least`, the best first.
+    """The pairs with a score of at least `least` and different owners, the best first.
 
-    A pair that is declared interchangeable already is left out. Time grows with the square of the number of
-    tools: some 6 s for 5,000.
+    Omits pairs that are declared interchangeable already. Time grows with the square of the number of tools:
+        some 6 s for 5,000.
 
     owners: of each tool, such as its plugin.
 
@@ -104,7 +104,7 @@ def near_duplicates(
 
 
 def _near(vectors: npt.NDArray[np.float32], owners: Sequence[str]) -> Iterator[tuple[int, int, float]]:
-    """Each pair of a tool and one of its nearest of other owners, once: two rows, ascending, and a cosine."""
+    """Each pair of a tool and one of its nearest, of other owners, once: two ascending rows, and a cosine."""
     numbers = np.unique(np.asarray(owners, np.object_).astype(str), return_inverse=True)[1]
     seen: set[tuple[int, int]] = set()
     for start in range(0, len(vectors), _ROWS):
@@ -121,7 +121,7 @@ def _near(vectors: npt.NDArray[np.float32], owners: Sequence[str]) -> Iterator[t
 
 
 def _text(tool: Tool) -> str:
-    """What the tool says about itself, without its toolkit, which differs from owner to owner."""
+    """The tool's own texts, without its toolkit, which differs between owners."""
     return f"{words(tool.name)}. {tool.description or tool.summary}"[:_LONGEST]
 
 
@@ -132,7 +132,7 @@ def _parameters(tool: Tool) -> frozenset[str]:
 
 
 def _kind(tool: Tool) -> int | None:
-    """The kind of the tool's verb: the first or last word of its name, else the first of its description."""
+    """The kind of the tool's verb: the first or last word of the name, else the description's first word."""
     said = words(tool.name).casefold().split() or [""]
     for word in (said[0], said[-1]):
         if word in _KIND_OF:

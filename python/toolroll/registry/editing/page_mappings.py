@@ -24,7 +24,7 @@ _FIELDS = ("pattern", "toolkits", "priority")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRecord(GovernedRow):
-    """A page mapping in the registry. plugin: the plugin that declared it; "" for people."""
+    """A stored page mapping. plugin: the plugin that declared it; "" for people."""
 
     mapping: PageMapping
     plugin: str

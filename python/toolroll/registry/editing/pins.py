@@ -1,6 +1,7 @@
-"""Pins in the registry: tools of the platform that an organisation always selects, or not any more.
+"""Pins in the registry: which tools of the platform an organisation always selects.
 
-A pin names its tool by tool_id: it survives a new name, and does not pass to a tool that takes the old name.
+A pin can also end a pin of the platform. It refers to its tool by tool_id: it survives a renaming, and does
+not pass to a new tool with the old name.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Pins(Editor[PinRecord]):
             come first.
 
         Raises:
-            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own, which has a
+            InvalidInput: org is "", or a value is wrong; or the tool is the organisation's own: edit its
                 field `pinned`.
             NotFound: the platform has no such tool.
         """
@@ -86,7 +87,7 @@ class Pins(Editor[PinRecord]):
             return _record(self._delete(write, row, tool, reason), tool)
 
     def _named(self, connection: sa.Connection, name: str, org: str) -> tuple[Row | None, str]:
-        """The organisation's pin of a tool, and the tool's name. Raises NotFound: there is no such tool."""
+        """The organisation's pin of a tool, and the tool's name. Raises NotFound if there is no such tool."""
         try:
             record = _known(connection, name, org, self.reach, deleted=True)
         except NotFound:
@@ -140,7 +141,7 @@ def _platforms_tool(connection: sa.Connection, name: str, org: str, reach: Reach
 def _known(
     connection: sa.Connection, name: str, org: str, reach: Reach | None, *, deleted: bool = False
 ) -> ToolRecord:
-    """The platform's tool with this name or tool_id. Raises NotFound, also for a tool out of reach."""
+    """The platform's tool with this name or tool_id. Raises NotFound, also if its author may not know it."""
     if reach is None:
         return find_tool(connection, name, "", deleted=deleted)
     # No query for other names: its time would tell that the tool exists.

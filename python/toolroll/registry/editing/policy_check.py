@@ -1,7 +1,7 @@
 """Finds policy rows that another program has changed, and accepts them on request.
 
-Digests find an organisation (see store/policy_digests.py); the audit log and the versions of tools find the
-rows.
+Digests show which organisation changed (see store/policy_digests.py); the audit log and the tools' versions
+show which rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Mismatch(JsonRecord):
     Attributes:
         org: "" for the platform.
         parts: such as "visibility rules".
-        differences: the changes that the history shows, one sentence each.
+        differences: between the rows and the history, one sentence each.
     """
 
     org: str
@@ -56,9 +56,9 @@ def check(database: Database) -> tuple[Mismatch, ...]:
 
 
 def accept(database: Database, actor: str, reason: str = "") -> tuple[Mismatch, ...]:
-    """Computes the digests of the present rows, after somebody changed rows by hand on purpose.
+    """Stores digests of the present rows, after somebody changed rows by hand on purpose.
 
-    Writes a line in the audit log for each organisation. Returns the result of `check` before.
+    Writes a line in the audit log for each organisation. Returns the former result of `check`.
     """
     with database.writing(actor) as write:
         found = tuple(_mismatches(write.connection))
@@ -105,7 +105,7 @@ def _differences(connection: sa.Connection, org: str) -> Iterator[str]:
 
 
 def _written(connection: sa.Connection, org: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """First word of an action → key → the columns that the audit log has; without deleted rows."""
+    """First word of an action → key → the columns in the audit log, without deleted rows."""
     found: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in _SUBJECTS}
     log = tables.changes.c
     for line in read_rows(

@@ -36,7 +36,7 @@ def read_policy(
 ) -> tuple[PolicySource, dict[str, frozenset[str]]]:
     """The policy of these organisations, and organisation → its own settings. "" is the platform.
 
-    orgs: None for all. stored: the digests of these organisations at least.
+    orgs: None for all. stored: digests of at least these organisations.
     """
     sums: defaultdict[str, list[Digests]] = defaultdict(list)
 
@@ -67,7 +67,7 @@ def read_policy(
 
 
 def updated_policy(known: PolicySource, orgs: Collection[str], part: PolicySource) -> PolicySource:
-    """The policy after a change of these organisations, whose policy is `part`; `known` if it is equal."""
+    """`known` with these organisations' new policy, `part`; `known` itself if nothing differs."""
     others = known.of(known.orgs - set(orgs))
     now = PolicySource(
         tuple(sorted((*others.rules, *part.rules), key=lambda rule: (rule.org, rule.rule_id))),
@@ -80,7 +80,7 @@ def updated_policy(known: PolicySource, orgs: Collection[str], part: PolicySourc
 
 
 def closed_also(policy: PolicySource, problems: Mapping[str, str]) -> PolicySource:
-    """The policy with more closed organisations. problems: organisation → the reason."""
+    """The policy with further organisations closed. problems: organisation → the reason."""
     if not problems:
         return policy
     closed = {org: (*policy.closed.get(org, ()), problem) for org, problem in problems.items()}
@@ -93,14 +93,14 @@ def differing(found: Digests, stored: Digests, parts: Collection[str]) -> tuple[
 
 
 def problem_of(org: str, parts: Collection[str]) -> str:
-    """Says in a sentence that another program changed these parts of an organisation."""
+    """A sentence: another program changed these parts of an organisation."""
     whose = f"of organisation {org!r:.80}" if org else "of the platform"
     what = " and ".join(NAMES[part] for part in parts)
     return f"{what} {whose} are not as the registry wrote them; see: toolroll registry check"
 
 
 def _rows(connection: sa.Connection, table: sa.Table, orgs: Collection[str] | None) -> Iterator[Row]:
-    """The rows of a table that are not deleted, in a fixed order."""
+    """A table's rows in a fixed order, without deleted rows."""
     columns = [table.c[name] for name in COVERED[table]]
     where: list[Any] = [] if orgs is None else [table.c.org.in_(sorted(orgs))]
     if "deleted_at" in table.c:

@@ -32,7 +32,7 @@ def find_tool(
     alive: bool = True,
     reach: Reach | None = None,
 ) -> ToolRecord:
-    """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
+    """The present tool with this tool_id or name; with `deleted`, else the last deleted one.
 
     reach: the platform's tools that the caller may know; None for all.
 
@@ -95,7 +95,7 @@ def read_version(connection: sa.Connection, record: ToolRecord, number: int) -> 
 
 
 def check_version(record: ToolRecord, version: int | None) -> ToolRecord:
-    """The record. Raises Conflict if it has another version than this one; None for any."""
+    """The record. Raises Conflict if it has another version. version: None for any."""
     if version is not None and version != record.version:
         raise Conflict(
             f"tool {record.name!r}: is at version {record.version}, not {version}: "

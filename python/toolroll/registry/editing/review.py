@@ -1,8 +1,8 @@
 """Decides which content of a tool may serve while a change waits for review.
 
-By default a tool that waits is in no catalog. A plugin may choose that the approved content goes on serving.
-A model then reads the old text and calls the new tool, so only texts may have changed, and the new
-annotations must not warn of more than the approved ones.
+By default a waiting tool is in no catalog. A plugin may choose to keep serving the approved content. A model
+then reads the old text and calls the new tool, so only texts may have changed, and the new annotations must
+not warn of more than the approved ones.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _BINDING = tuple(name for name in FIELDS if name not in _TEXTS)
 
 
 def may_serve(approved: Tool, waiting: Tool) -> bool:
-    """Whether the approved content may serve while the other waits.
+    """Whether the approved content may serve while the other content waits.
 
-    The same calls must fit both, and the waiting annotations must not warn of more than the approved ones.
+    The same calls must be valid for both, and the waiting annotations must not warn of more than the approved
+    ones.
     """
     same_calls = all(is_same(getattr(approved, name), getattr(waiting, name)) for name in _BINDING)
     return same_calls and not warns_of_more(approved, waiting)

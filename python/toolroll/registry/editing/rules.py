@@ -1,7 +1,7 @@
 """Visibility rules in the registry: who may see which tools.
 
-The registry refuses a rule that names an unknown attribute, tier, tool or toolkit: it would mean something
-else than its author thinks. `toolroll.selection.policy` defines the meaning of a rule.
+The registry refuses a rule with an unknown attribute, tier, tool or toolkit, since it would not do what its
+author intends. `toolroll.selection.policy` defines the meaning of a rule.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIELDS = ("effect", "kind", "condition", "tool", "toolkit", "priority")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRecord(GovernedRow):
-    """A rule in the registry. active: whether it is in force."""
+    """A stored rule. active: whether it is in force."""
 
     rule: Rule
     active: bool
@@ -168,10 +168,10 @@ def rules_naming(
     toolkits: Collection[str] = (),
     reach: Reach | None = None,
 ) -> list[str]:
-    """Names of the rules in force that name this tool or one of these toolkits of an organisation, sorted.
+    """Sorted names of an organisation's active rules that name this tool or one of these toolkits.
 
     Rules of the platform count for every organisation; for the platform, the rules of all organisations
-    count. Within a reach, rules of the platform have no name, and count for the toolkits in it.
+    count. With a reach, the platform's rules appear without names, and only its toolkits count.
     """
     r = _TABLE.c
     target = sa.or_(
@@ -192,14 +192,14 @@ def known_rule(row: Mapping[str, Any], reach: Reach | None) -> str:
 
 
 def kind_of(condition: Mapping[str, Any]) -> Kind:
-    """The kind of a rule with this condition: its attribute if it names a single one, else "composite"."""
+    """The kind of a rule: the attribute of its condition if there is only one, else "composite"."""
     if len(condition) == 1 and (kind := next(iter(condition))) in KINDS - {"composite"}:
         return cast(Kind, kind)
     return "composite"
 
 
 def _checked(connection: sa.Connection, rule: Rule, reach: Reach | None, with_target: bool) -> Row:
-    """The content of a rule. Raises InvalidDefinition if the rule makes no sense in this registry."""
+    """The content of a rule. Raises InvalidDefinition if the rule does not fit this registry."""
     check(rule, tiers_in(connection))
     content = _content_of(rule)
     governed_rows.check_content(content, f"rule {rule.name!r:.80}")

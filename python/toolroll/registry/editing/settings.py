@@ -1,7 +1,7 @@
 """Stores which settings have a value, never the value itself.
 
-A toolkit with `settings_keys` is on if one of these settings has a value. The caller keeps the values: `set`
-looks at a value and drops it.
+A toolkit with `settings_keys` is on if one of these settings has a value. The caller keeps the values; `set`
+only checks that there is one.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Settings(governed_rows.Author):
     """The settings of a registry."""
 
     def set(self, key: str, value: object, *, org: str = "", reason: str = "") -> Setting:
-        """Stores whether `value` counts as a value (`toolroll.model.context.has_value`), and drops it.
+        """Stores whether `value` is one (`toolroll.model.context.has_value`), but not the value.
 
-        A new value in place of another one updates `updated_at`.
+        Another value for a set setting only updates `updated_at`.
 
         Raises InvalidInput if the key is empty, longer than 128 characters, or text that no database stores.
         """

@@ -72,7 +72,7 @@ def status_of(database: Database) -> dict[str, Any]:
 def organisations(database: Database, part: str = "", limit: int = 100) -> tuple[str, ...]:
     """Names of organisations, ascending. part: only names that contain it.
 
-    An organisation that only selects, and for which nobody reports outcomes, is missing.
+    Organisations that only select and have no outcomes are missing.
     """
     with database.reading() as connection:
         each = [sa.select(table.c.org).where(table.c.org != "") for table in _OWNED]

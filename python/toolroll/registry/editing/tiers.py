@@ -61,7 +61,7 @@ def write_tiers(write: Write, old: Sequence[str], new: Sequence[str], reason: st
 
 
 def _broken_by(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:
-    """Rules, also inactive ones, and toolkits that compare with another tier than these."""
+    """Rules, including inactive ones, and toolkits that compare with a tier not among these."""
     rules, toolkits = tables.visibility_rules, tables.toolkits
     fields = ("name", "effect", "condition", "tool", "toolkit")
     for row in sorted(rows_of(connection, rules), key=_by_owner):

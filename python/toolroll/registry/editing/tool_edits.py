@@ -1,7 +1,7 @@
 """Changes to tools within one transaction: each writes the tool's row, a version and a line in the audit log.
 
-Only a sync's `source_hash` is written elsewhere, so every change of a tool has its version. Rows are
-collected and written together, because a sync may change a hundred thousand tools.
+Every change of a tool has a version, except a sync's change of `source_hash`, which is written elsewhere.
+Rows are collected and written together, because a sync may change a hundred thousand tools.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ class ToolEdits:
     def change(
         self, action: str, before: ToolRecord, tool: Tool | None = None, *, reason: str = "", **state: Any
     ) -> ToolRecord:
-        """Adds the next version of a tool: another definition, other fields of its record, or both.
+        """Adds the next version of a tool: with another definition, other fields of its record, or both.
 
-        An approved result becomes the approved version, and serves itself.
+        An approved result becomes the approved version and is served.
 
         state: fields of ToolRecord, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a
-            new major version adds a flag. Without `source_values`, people make this change and own its
-            fields.
+            new major version adds a flag. Without `source_values`, the change counts as made by people, who
+            then own its fields.
         """
         if tool is None or tool is before.tool:
             tool, digest = before.tool, before.content_hash
@@ -188,7 +188,7 @@ def checked_hash(tool: Tool) -> str:
 def merged_flags(
     flags: Iterable[Mapping[str, str]], added: Iterable[Mapping[str, str]]
 ) -> tuple[Mapping[str, str], ...]:
-    """The flags with the added ones, which replace flags with the same code."""
+    """The flags and the added ones; an added flag replaces a flag with the same code."""
     added = tuple(added)
     codes = {flag["code"] for flag in added}
     return (*(flag for flag in flags if flag["code"] not in codes), *added)
@@ -197,7 +197,7 @@ def merged_flags(
 def check_name(
     connection: sa.Connection, name: str, org: str, *, but: str = "", reach: Reach | None = None
 ) -> None:
-    """Raises Conflict if another tool of the organisation or of the platform (in reach) has the name."""
+    """Raises Conflict if another tool of the organisation or a known tool of the platform has the name."""
     tools, orgs = tables.tools.c, {org, ""} if knows_tool(reach, name) else {org}
     taken = sa.select(tools.org, tools.plugin, tools.updated_by).where(
         tools.name == name, tools.org.in_(orgs), tools.deleted_at.is_(None), tools.tool_id != but

@@ -219,7 +219,7 @@ def no_toolkit(connection: sa.Connection, name: str, org: str, reach: Reach | No
 def lineage(
     connection: sa.Connection, name: str, org: str, reach: Reach | None = None
 ) -> dict[str, str | None]:
-    """A toolkit and its ancestors, each with its tier; of two with one name, the platform's counts."""
+    """A toolkit and its ancestors, each with its tier. If two have one name, the platform's counts."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     by_name = {
         row["name"]: row

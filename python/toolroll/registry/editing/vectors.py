@@ -38,8 +38,8 @@ class StoredEmbedder(Embedder):
     """Embeds tools through the database, and messages without it: no message waits for a database.
 
     Attributes:
-        lost: the number of texts so far for which neither the database nor the inner embedder had a vector.
-            Their vectors are zeros, which carry no evidence: retrieval finds their tools by words.
+        lost: the number of texts for which neither the database nor the inner embedder returned a vector.
+            They get zero vectors, so retrieval finds their tools by words only.
     """
 
     def __init__(self, inner: Embedder, database: Database) -> None:
@@ -150,7 +150,7 @@ def embed_missing(
 ) -> int:
     """Embeds the texts without a vector, and stores each batch at once. Returns the number of texts.
 
-    embed: returns each batch's number and vectors, such as from other processes; None embeds here.
+    embed: returns each batch's number and vectors, for example from other processes; None embeds here.
 
     Raises EmbedderUnavailable or StoreUnavailable; stored batches stay.
     """
@@ -193,7 +193,7 @@ def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[s
 
 
 def keep_vectors(database: Database, identity: str, vectors: dict[str, Vectors]) -> None:
-    """Stores vectors. A vector that another process has stored meanwhile stays."""
+    """Stores vectors, unless another process has stored them meanwhile."""
     now = datetime.now(timezone.utc)
     rows = [
         {"identity": identity, "content_hash": key, "vector": vector, "created_at": now}

@@ -26,9 +26,9 @@ class ToolVersion(JsonRecord):
     """One version of a tool. Nothing changes it later.
 
     Attributes:
-        changed: the fields that differ from the version before, also "review", "served_version", "deleted"
-            and "restored"; "source_values" if only the plugin's values of people's fields differ; empty for
-            the first version.
+        changed: the fields that differ from the version before, including "review", "served_version",
+            "deleted" and "restored"; "source_values" if only the plugin's values of fields that people own
+            differ; empty for the first version.
         reason, actor, at: of the change.
         served_version: the approved version that served while this one waited, or None.
         source_values: the fields that people owned, each with the last value of the plugin.
@@ -139,7 +139,7 @@ def field_differences(before: ToolVersion, after: ToolVersion) -> tuple[FieldDif
 
 
 def _news(before: ToolVersion, after: ToolVersion) -> dict[str, Any]:
-    """The new values of the plugin for fields that people owned before and own now."""
+    """The plugin's new values for fields that people owned before and still own."""
     old, new = before.source_values, after.source_values
     return {name: value for name, value in new.items() if name in old and old[name] != value}
 

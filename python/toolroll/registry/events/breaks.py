@@ -1,7 +1,7 @@
-"""When tools broke, as the change detector of the fold sees it.
+"""Breaks of tools, as the fold's change detector finds them.
 
 Each break is a row of `learned`. Another row keeps the outcomes since the first evidence of a break, so that
-the next batch continues there.
+the next batch can continue.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _MOST_REPORTERS = 100  # that one break counts
 
 @dataclass(frozen=True, slots=True)
 class DetectorStep:
-    """One outcome of a tool, and what the detector made of it.
+    """One outcome of a tool, and the detector's result.
 
     Attributes:
         seq: the number of the outcome.
         at: when the tool was shown.
-        believed: the tool's reliability before the outcome.
+        believed: the tool's estimated reliability before the outcome.
         evidence: of a break, after the outcome; 0 for none.
         change: -1 if the tool broke, +1 if it came back, else 0.
     """
@@ -38,11 +38,11 @@ class Break:
     """A tool stopped working, or never worked.
 
     Attributes:
-        alarm, first_failure: times of the last and the first failure that raised the alarm.
-        worked: the tool's reliability before.
+        alarm, first_failure: times of the last and the first failure before the alarm.
+        worked: the tool's reliability before the break.
         failures, successes: from the first failure to the alarm.
         reporters: how many people reported these outcomes; the application counts as one.
-        back: when a probe worked and selections showed the tool again; None until then.
+        back: when a probe succeeded and selections showed the tool again; None until then.
     """
 
     alarm: float
@@ -68,7 +68,7 @@ class Run:
     """A tool's outcomes since the first evidence of a break, or the break that hides the tool.
 
     Attributes:
-        broke: the number of the outcome that raised the alarm, while selections hide the tool; else 0.
+        broke: while selections hide the tool: the number of the outcome that raised the alarm; else 0.
     """
 
     broke: int = 0
@@ -79,7 +79,7 @@ class Run:
     reporters: list[str] = field(default_factory=list)
 
     def see(self, verdict: DetectorStep) -> tuple[int, Break | float] | None:
-        """Adds a verdict. Returns the number of a break with the new break, or with the time of its end."""
+        """Adds a verdict. Returns a break's number, with the new break or the time of its end."""
         if self.broke:
             if verdict.change <= 0:
                 return None
@@ -107,7 +107,7 @@ class Run:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to keep."""
+        """Whether nothing needs to be stored."""
         return not self.broke and self.worked is None
 
     def to_bytes(self) -> bytes:

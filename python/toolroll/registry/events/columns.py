@@ -1,8 +1,8 @@
 """Columns of numbers: the candidates of a selection, and columns packed into one value of a row.
 
-No query reads a packed value. A column is stored byte by byte, the lowest byte of each number first, because
-the high bytes of similar numbers are alike. The compressor starts with the words of most texts, so that two
-usual rows fit into a page of SQLite.
+No query reads a packed value. A column stores the lowest bytes of all numbers first, then the next bytes,
+because the high bytes of similar numbers are alike. The compressor has a dictionary of common words, so that
+two usual rows fit into a page of SQLite.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]:
-    """An event of `event_row` as a row of `selection_events`. number_of: includes the event's tools."""
+    """Converts an event to a row of `selection_events`. number_of: includes the event's tools."""
     row = {name: value for name, value in event.items() if name not in PACKED}
     return {**row, "details": _details_of(event, number_of)}
 
@@ -71,7 +71,7 @@ def _details_of(event: Mapping[str, Any], number_of: Numbers) -> bytes:
 
 
 class _EventDetails(NamedTuple):
-    """An event's column `details`, with the numbers of tools."""
+    """The column `details` of an event, in which numbers stand for tools."""
 
     text: bytes
     tools: list[int]
@@ -111,7 +111,7 @@ class EventReader:
         self._tools = LoggedToolReader(connection)
 
     def __call__(self, rows: Sequence[Row]) -> list[SimpleNamespace]:
-        """The rows with the fields of `PACKED` in place of `details`."""
+        """The rows, with `details` replaced by the fields of `PACKED`."""
         read, yielder = list[_EventDetails](), GilYielder()
         for row in rows:
             read.append(_EventDetails.of(row["details"]))
@@ -158,7 +158,7 @@ def read_events(
 
 
 def read_event(connection: sa.Connection, event_id: str, org: str | None = None) -> SimpleNamespace | None:
-    """An event, or None if the store lacks it. Raises DamagedRow. org: its organisation, if known."""
+    """An event, or None if there is none. Raises DamagedRow. org: its organisation, if known."""
     table = tables.selection_events
     mine = [] if org is None else [table.c.org == org]
     for row in read_rows(connection, list(table.c), table.c.event_id == event_id, *mine):
@@ -176,7 +176,7 @@ class OutcomeEntry(NamedTuple):
     """One tool of a row of `outcomes`.
 
     Attributes:
-        before, after: the outcome before, and by this report; None if not reported.
+        before, after: the outcome before and after this report; None if not reported.
         weight: the weight of the change.
         was_shown: whether the selection showed it.
         is_late: whether the report came too late to count.
@@ -196,7 +196,7 @@ class OutcomeEntry(NamedTuple):
 
 
 def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number_of: Numbers) -> bytes:
-    """The column `details` of a row of `outcomes`. entries: shown tools first, all of them in `number_of`."""
+    """Makes the column `details` of an outcome. entries: shown first. number_of: includes all tools."""
     count, shown = len(entries), sum(entry.was_shown for entry in entries)
     found = [number_of[LoggedTool.of(entry.tool)] for entry in entries]
     kinds = bytes([_KIND_NUMBERS[entry.before] << 4 | _KIND_NUMBERS[entry.after] for entry in entries])
@@ -249,7 +249,7 @@ class EntryReader:
 
 
 class _OutcomeDetails(NamedTuple):
-    """An outcome's column `details`, with the numbers of tools and kinds."""
+    """The column `details` of an outcome, in which numbers stand for tools and kinds."""
 
     tools: tuple[int, ...]
     shares: tuple[int, ...]

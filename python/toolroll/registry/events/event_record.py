@@ -1,4 +1,4 @@
-"""Events and reports as bytes, for the way from a host to the keeper."""
+"""Converts events and reports to bytes, which a host sends to the keeper."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def event_to_bytes(row: Mapping[str, Any]) -> bytes:
 def from_bytes(data: bytes) -> ReceivedReport | Event:
     """Reverses `event_to_bytes` and `ReceivedReport.to_bytes`.
 
-    Any process that may write to the inbox chooses these bytes, so they are read as JSON and numbers only.
+    Any process with access to the inbox may write these bytes, so they are read as JSON and numbers only.
     Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for other bytes.
     """
     if data[:1] != _EVENT:

@@ -27,11 +27,11 @@ Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
 class SelectionOrigin(NamedTuple):
-    """The origin of a selection, which the selection itself does not know.
+    """The part of an event that the selection does not contain.
 
     Attributes:
-        registry_revision: the revision that the catalog was built from.
-        learned_revision: the number of the organisation's last outcome that the statistics contained.
+        registry_revision: the revision from which the catalog was built.
+        learned_revision: the number of the organisation's last outcome in the statistics.
         profile, experiment, variant: the rules that decided.
         unit: the experiment assigns variants by it.
     """
@@ -53,10 +53,10 @@ def event_row(
     has_odds: bool = True,
     share: float = 1.0,
 ) -> dict[str, Any]:
-    """An event without reports; `details.packed_event` makes a row of `selection_events` of it.
+    """An event without reports; `details.packed_event` converts it to a row of `selection_events`.
 
-    has_odds: whether to compute propensities of a draw, in about a millisecond. share: the probability that
-        the event is logged.
+    has_odds: whether to compute the propensities of a random draw, in about a millisecond. share: the
+        probability that the event is logged.
     """
     turn = selection.turn
     context, timings = turn.context, selection.timings_us
@@ -127,7 +127,7 @@ def event_row(
 
 
 def unit_of(origin: SelectionOrigin, exposure: Exposure, session: str) -> str:
-    """A digest of the experiment's unit, which outlives the event."""
+    """A digest of the user, session or organisation to which the experiment assigned a variant."""
     name = {"user": exposure.reporter, "session": session, "org": exposure.org}[origin.unit]
     return blake2b(word(name).encode(), digest_size=16).hexdigest()
 
@@ -162,7 +162,7 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[Candidat
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
-    """Each row's propensity, and their error; None if a later stage cut the list."""
+    """Each row's propensity, and the error of all; None if a later stage cut the list."""
     own = ~draw.core
     if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
         return None, None

@@ -31,19 +31,19 @@ _CHUNK = 2_000  # outcomes in one fold
 
 
 class Space(NamedTuple):
-    """The vectors of one embedder. Without one: no name and width 0."""
+    """The vectors of one embedder. Without an embedder, the name is empty and the width 0."""
 
     name: str
     dim: int
 
     @property
     def scope(self) -> int:
-        """The scope of its rows in `learned`."""
+        """The scope of the tool's rows in `learned`."""
         return signed(key("space", self.name, str(self.dim)))
 
 
 def space_of(exposure: Exposure) -> Space:
-    """The space of an event's vector; without name if the vector is missing or not finite."""
+    """The space of an event's vector; the empty one if the vector is missing or not finite."""
     vector = exposure.vector
     if vector is None or not np.isfinite(vector).all():
         return Space("", 0)
@@ -58,7 +58,7 @@ def outcomes_of(
     *,
     voided: bool = False,
 ) -> Iterator[OutcomeRow]:
-    """An organisation's outcomes in the order in which they count.
+    """An organisation's outcomes in their order.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to include voided outcomes.
     """
@@ -92,7 +92,7 @@ class FoldInput:
 
     @classmethod
     def of(cls, outcomes: Sequence[OutcomeRow]) -> FoldInput:
-        """From at least one outcome, in order."""
+        """From at least one outcome; outcomes are in order."""
         parts, said, spaces = [], list[OutcomeRow](), list[Space]()
         vectors, yielder = dict[Space, list[npt.NDArray[np.float16]]](), GilYielder()
         for outcome in outcomes:
@@ -108,7 +108,7 @@ class FoldInput:
         return cls(np.concatenate(parts), said, spaces, vectors)
 
     def to(self, space: Space) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float32] | None]:
-        """The rows and vectors for a state of this space; messages of other spaces have no vector in it."""
+        """The rows and vectors for a state of this space. Messages of other spaces get no vector."""
         rows, vectors = self.rows.copy(), self.vectors.get(space)
         rows["vector"][np.array([each != space for each in self.spaces], bool)] = -1
         return rows, None if vectors is None else np.stack(vectors).astype(np.float32)

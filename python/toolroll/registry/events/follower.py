@@ -38,7 +38,7 @@ _state = tables.learning_state
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrgState:
-    """An organisation's statistics: of outcomes up to `seq` in `epoch`, over a release of priors."""
+    """An organisation's statistics: of outcomes up to `seq` in `epoch`, and a release of priors."""
 
     learned: Learned
     seq: int
@@ -60,9 +60,9 @@ class Follower:
     ) -> None:
         """Reads the state of an organisation without outcomes.
 
-        embedder: its vectors count. learned: organisation → state; kept up to date, for organisations with
-            outcomes. poll_s: seconds between two reads, unless one is `due`. most: organisations; beyond, the
-            one with the oldest selection is dropped.
+        embedder: of the vectors to use. learned: organisation → state, kept up to date for organisations with
+            outcomes. poll_s: seconds between two reads, unless one is `due`. most: the most organisations; a
+            further one replaces the one that has not selected for longest.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -95,7 +95,7 @@ class Follower:
         self._next_at = 0.0
 
     def step(self) -> float:
-        """Reads changes, if it is time; returns the seconds until the next time. `health` has the errors."""
+        """Reads changes, if it is time. Returns the seconds until the next time. `health` reports errors."""
         left_s = self._next_at - time.monotonic()
         if left_s > 0:
             return left_s
@@ -114,10 +114,10 @@ class Follower:
         return self._poll_s
 
     def follow(self, orgs: Iterable[str] | None = None) -> None:
-        """Reads changes now, and follows these organisations, too.
+        """Reads changes now, also of these organisations, and follows them.
 
         Raises:
-            StoreUnavailable: the store cannot be read; the states stay as they are.
+            StoreUnavailable: the store cannot be read; the states stay unchanged.
         """
         for org in orgs or ():
             self.asked.setdefault(org, 0.0)
@@ -125,7 +125,7 @@ class Follower:
             self._catch_up()
 
     def seq_of(self, org: str, learned: object) -> int:
-        """The number of the last outcome in a recent state of the organisation; -1 for another state."""
+        """The number of the last outcome in a recent state of the organisation; -1 for an older state."""
         if learned is self.beginning:  # shared by all organisations without outcomes
             return 0
         for known, seq in tuple(self._past.get(org, ())):  # another thread adds to it
@@ -144,7 +144,7 @@ class Follower:
         }
 
     def failures(self) -> dict[str, Failure]:
-        """Organisation → the failure to read its rows, which its selections name."""
+        """Organisation → why its rows could not be read. Its selections report it."""
         return {org: Failure("learning", DamagedRow(why)) for org, why in dict(self._damage).items()}
 
     def request_stop(self) -> None:

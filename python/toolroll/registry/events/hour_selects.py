@@ -3,8 +3,8 @@
 The keeper stores the rows of past hours; reports compute the same rows from the events of other hours. All
 numbers are integers, so that the order of additions does not matter.
 
-Sampling may have logged a `share` of the selections, so an event counts for 1 / `share`. All sums but
-`logged` are in thousandths. Times go into the buckets of `bucket_of`.
+If only a `share` of the selections was logged, an event counts as 1 / `share`. All sums but `logged` are in
+thousandths. Durations are counted in the buckets of `bucket_of`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ HourSelect: TypeAlias = Callable[[str, Sequence[sa.ColumnElement[bool]]], sa.Sel
 
 
 def hour_of(at: datetime) -> datetime:
-    """The hour that a time is in, in UTC."""
+    """The UTC hour of a time."""
     return at.astimezone(timezone.utc).replace(minute=0, second=0, microsecond=0)
 
 
 def day_of(at: datetime) -> datetime:
-    """The day that a time is in, in UTC."""
+    """The UTC day of a time."""
     return hour_of(at).replace(hour=0)
 
 
 def hour_in_sql(dialect: str, at: sa.ColumnElement[datetime], unit: str = "hour") -> Number:
-    """The begin of the hour, or of another unit ("day"), that a time is in, in SQL."""
+    """SQL for the beginning of a time's hour, or of another unit ("day")."""
     if dialect == "postgresql":
         return sa.func.date_trunc(unit, at, "UTC", type_=tables.Instant())
     form = "%Y-%m-%d %H:00:00.000000" if unit == "hour" else "%Y-%m-%d 00:00:00.000000"
@@ -60,21 +60,21 @@ def hour_in_sql(dialect: str, at: sa.ColumnElement[datetime], unit: str = "hour"
 
 
 def day_in_sql(dialect: str, at: sa.ColumnElement[datetime]) -> Number:
-    """The day that a time is in, in SQL."""
+    """SQL for the day of a time."""
     return hour_in_sql(dialect, at, "day")
 
 
 @lru_cache(maxsize=8)
 def bucket_of(dialect: str, time: str, steps: int) -> Number:
-    """The bucket of a time: each octave has `steps` buckets of equal width. Takes no logarithm.
+    """The bucket of a duration: each octave has `steps` buckets of equal width. Needs no logarithm.
 
-    time: a number in SQL. Shorter times than the shortest share its bucket; longer times than the last octave
+    time: a number in SQL. Durations below the shortest share its bucket; durations above the last octave
         share its last bucket.
     """
     least = _OCTAVES[0] * steps + int(math.ldexp(_SHORTEST, -_OCTAVES[0]) * 2 * steps) - steps
 
     def within(begin: int, end: int) -> str:
-        """The bucket of a time in the octaves from `begin` to `end`."""
+        """The bucket of a duration in the octaves from `begin` to `end`."""
         if begin < end:
             middle = (begin + end) // 2
             rest = within(begin, middle), within(middle + 1, end)
@@ -93,7 +93,7 @@ def bucket_of(dialect: str, time: str, steps: int) -> Number:
 
 
 def middle_of(bucket: int, steps: int) -> float:
-    """The middle of a bucket, in the unit of its times."""
+    """The middle of a bucket, in the unit of the durations."""
     octave, step = divmod(bucket, steps)
     return math.ldexp(0.5 + (step + 0.5) / (2 * steps), octave)
 
@@ -118,7 +118,7 @@ def _one_of(column: Number, words: Iterable[str]) -> sa.ColumnElement[bool]:
 
 
 def _weight() -> Number:
-    """The thousandths of a selection that an event counts for."""
+    """The number of selections, in thousandths, for which an event counts."""
     share = _events.c.share
     greatest = (share < _real(UNIT / _GREATEST_WEIGHT), _integer(_GREATEST_WEIGHT))
     return sa.case(greatest, else_=_whole(sa.func.round(_real(UNIT) / share)))
@@ -129,7 +129,7 @@ def _if(condition: sa.ColumnElement[bool], number: Number) -> Number:
 
 
 def _grouped(rows: sa.Subquery, table: sa.Table, sums: Mapping[str, Number]) -> sa.Select[Any]:
-    """The rows grouped by a table's key, with these sums, in the order of its columns."""
+    """Rows of these sums, grouped by a table's key, in the order of its columns."""
     keys = {column.name: rows.c[column.name] for column in table.primary_key if column.name != "hours"}
     columns = {**keys, **sums, "hours": _integer(HOUR)}
     return sa.select(*(columns[column.name].label(column.name) for column in table.c)).group_by(

@@ -1,9 +1,9 @@
 """Keeps the sums of events by hour, which reports read.
 
-The keeper sums an hour after its end (`sum_changed`), and again after one of its events has changed. A
+The keeper sums an hour after its end (`sum_changed`), and again after one of its events changed. A
 transaction that writes or changes an event marks its hour (`mark`); reports read a marked hour, such as the
 running one, from its events. Sums outlive their events: hours before a deletion are never summed again
-(`freeze`). A day without marked hours also has sums of its own, so reports on long times read fewer rows.
+(`freeze`). A day without marked hours also has daily sums, so reports on long times read fewer rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _registry, _learning = tables.registry_state, tables.learning_state
 
 
 def mark(connection: sa.Connection, events: Iterable[tuple[str, datetime]]) -> None:
-    """Marks the hours of new or changed events. events: the organisation and time of each."""
+    """Marks the hours of new or changed events. events: the organisation and time of each event."""
     places = sorted({(org, hour_of(at)) for org, at in events})
     keys = dict.fromkeys(("profile", "experiment", "variant", "degraded"), "")
     numbers = {column.name: 0 for column in _sums.c if isinstance(column.type, sa.BigInteger)}
@@ -41,7 +41,7 @@ def mark(connection: sa.Connection, events: Iterable[tuple[str, datetime]]) -> N
 
 
 def is_changed(sums: Any = _sums) -> sa.ColumnElement[bool]:
-    """True of marks: rows whose hour is read from its events."""
+    """The condition for marks whose hour must be read from its events."""
     mine, every = _learning.c.events_since, _registry.c.events_since
     of_org = sa.exists().where(_learning.c.org == sums.c.org, mine > sums.c.at)
     of_all = sa.exists().where(every > sums.c.at)
@@ -59,7 +59,7 @@ class _Hour(NamedTuple):
 
 
 def sum_changed(connection: sa.Connection, now: datetime) -> bool:
-    """`sum_before` for all hours whose outcomes have settled."""
+    """`sum_before`, for all hours old enough that their outcomes rarely change."""
     return sum_before(connection, now - SETTLED_AFTER)
 
 
@@ -90,7 +90,7 @@ def sum_before(connection: sa.Connection, end: datetime, org: str | None = None)
 
 
 def _sum(connection: sa.Connection, hour: _Hour, most: int) -> int:
-    """Adds about `most` of an hour's events to its sums. Returns their number."""
+    """Adds about `most` events of an hour to its sums. Returns their number."""
     within = [_events.c.org == hour.org, _events.c.at >= hour.position, _events.c.at < hour.end]
     times = sa.select(_events.c.at).where(*within).order_by(_events.c.at)
     end = connection.execute(times.where(_events.c.at > hour.position).limit(1).offset(most)).scalar()
@@ -143,7 +143,7 @@ def _unmark(connection: sa.Connection, hour: _Hour) -> None:
 
 @lru_cache(maxsize=2 * len(SELECTS))
 def _adding(dialect: str, table: sa.Table) -> Any:
-    """INSERT … SELECT of an organisation's events between two times; adds to rows of earlier calls."""
+    """INSERT … SELECT of an organisation's events between two times; adds to the rows of earlier calls."""
     is_postgresql = dialect == "postgresql"
     rows = SELECTS[table](
         dialect,

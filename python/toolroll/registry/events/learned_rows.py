@@ -1,11 +1,11 @@
-"""The one fold of an organisation's outcomes, whose result is rows.
+"""Folds an organisation's outcomes into rows, the only statistics that selections read.
 
 The keeper folds outcomes in the transaction that writes them (`add`): it reads the rows of their tools and
-writes the rows that changed. All others read rows (`read`). The rows equal, to the last bit, a fold of all
-outcomes in their order (`refold`), whatever the batches were.
+writes the changed rows. Other processes only read rows (`read`). However outcomes were batched, the rows
+equal, to the last bit, a fold of all outcomes in order (`refold`).
 
-The core (`Learned`) keeps sums, detectors and vectors. Whole numbers never decay, and include outcomes
-without weight.
+The core (`Learned`) keeps sums, detectors and vectors. Counts in whole numbers never decay, and include
+outcomes without weight.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ arm_statistics = _statistics()
 
 
 def read(connection: sa.Connection, org: str, above: int, space: Space, known: Learned) -> Learned:
-    """A state with all rows above this number; its revision is still the old one.
+    """The state after all rows above this number; its revision is still the old one.
 
-    known: the state of the rows up to `above`, or the organisation's beginning.
+    known: the state of the rows up to `above`, or the organisation's initial state.
 
     Raises:
         ValueError: a row is damaged.
@@ -89,9 +89,9 @@ def read(connection: sa.Connection, org: str, above: int, space: Space, known: L
 
 
 def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow]) -> None:
-    """Folds outcomes behind all earlier ones, and stores the number of the last. Needs `lease.lock`.
+    """Adds outcomes after all earlier ones, and stores the number of the last. Needs `lease.lock`.
 
-    Reads and writes only the rows of the outcomes' tools. If one is damaged, all are folded again.
+    Reads and writes only the rows of the outcomes' tools. If one is damaged, all outcomes are folded again.
     """
     query = sa.select(_state.c.deltas, _state.c.priors).where(_state.c.org == org)
     count, release = connection.execute(query).one()

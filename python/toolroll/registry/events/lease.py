@@ -1,8 +1,8 @@
-"""The lease: one keeper at a time may write outcomes and their sums.
+"""The lease: only one keeper at a time may write outcomes and their sums.
 
-The lease is one row of the database. A keeper takes it for some seconds and renews it. Each batch's
-transaction renews it, too, and thereby locks the row. So a keeper that lost the lease cannot commit, however
-long it was stopped. Only the database's clock counts.
+The lease is one row of the database. A keeper takes it for some seconds and renews it. The transaction of
+each batch also renews it, and thereby locks the row. So a keeper that lost the lease cannot commit, however
+long it was stopped. Only the database's clock is used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KeeperState(NamedTuple):
 
     Attributes:
         holder: host, process id and a random word; "" if no keeper ever held it.
-        until: its end. is_held: whether that is in the future.
+        until: its end. is_held: whether the end is in the future.
         figures: the keeper's work since it took over.
     """
 
@@ -58,15 +58,15 @@ class KeeperState(NamedTuple):
 
 
 def new_holder() -> str:
-    """A name for a keeper in this process."""
+    """A new name for a keeper in this process."""
     return f"{socket.gethostname()[:80]}:{os.getpid()}:{os.urandom(4).hex()}"
 
 
 def take(database: Database, holder: str, figures: Mapping[str, Any]) -> bool:
-    """Takes or renews the lease for `LEASE_S`. Returns whether this holder has it.
+    """Takes or renews the lease for `LEASE_S`. Returns whether this holder now has it.
 
     Raises:
-        StoreUnavailable: the answer is unknown.
+        StoreUnavailable: it is unknown whether this holder has it.
     """
     now = _NOW[database.dialect]
     is_free = sa.or_(
@@ -84,7 +84,7 @@ def take(database: Database, holder: str, figures: Mapping[str, Any]) -> bool:
 
 
 def renew_in(connection: sa.Connection, holder: str, figures: Mapping[str, Any]) -> None:
-    """Renews the lease within a transaction, and holds it until that ends. Raises LeaseLost."""
+    """Renews and locks the lease until the transaction ends. Raises LeaseLost."""
     if not connection.execute(
         _renewal(connection, holder, figures).where(_table.c.holder == holder)
     ).rowcount:
@@ -99,7 +99,7 @@ def release(database: Database, holder: str) -> None:
 
 
 def lock(connection: sa.Connection) -> None:
-    """Keeps all keepers from committing until this transaction ends."""
+    """Prevents commits of all keepers until this transaction ends."""
     _add(connection)
     connection.execute(sa.select(_table.c.id).with_for_update())
 

@@ -1,4 +1,4 @@
-"""Small numbers in place of the tools in events and outcomes.
+"""Small numbers that stand for tools in events and outcomes.
 
 A tool's name and keys take forty bytes or more, its number one or two. A number never changes its meaning:
 rows are only added, one for each text that a tool ever had.
@@ -27,7 +27,7 @@ _table = tables.logged_tools
 
 
 class LoggedTool(NamedTuple):
-    """A tool's name and the keys of its `ToolKey`."""
+    """A tool's name, and the keys of its `ToolKey`."""
 
     name: str
     arm: int
@@ -45,19 +45,19 @@ class LoggedTool(NamedTuple):
 
 
 class ToolNumbers:
-    """Remembers the numbers of tools between batches. For one thread.
+    """Caches the numbers of tools between batches. For one thread.
 
     If a backup replaced the database, numbers may stand for other tools. So each row has a random stamp, and
-    `of` first checks the stamp of the last row that it knows.
+    `of` first checks the stamp of the last row in the cache.
     """
 
     def __init__(self) -> None:
-        """Knows nothing yet."""
+        """Begins with an empty cache."""
         self._known: dict[LoggedTool, int] = {}
         self._last: tuple[int, int | None] | None = None  # number and stamp of the last row
 
     def of(self, connection: sa.Connection, tools: Iterable[LoggedTool]) -> Mapping[LoggedTool, int]:
-        """The numbers of tools, new ones included. Throw this object away if the transaction fails."""
+        """The numbers of tools; adds new ones. Discard this object if the transaction fails."""
         self._check(connection)
         known = self._known
         unknown = {tool for tool in tools if tool not in known}
@@ -102,7 +102,7 @@ class LoggedToolReader:
                 self._known[row["number"]] = _tool(row)
 
     def __getitem__(self, number: int) -> LoggedTool:
-        """The tool of a number that was read. Raises ValueError if its row is missing or damaged."""
+        """The tool with a number from `read`. Raises ValueError if its row is missing or damaged."""
         tool = self._known.get(number)
         if tool is None:
             raise ValueError(f"row {number} of logged_tools is damaged, or is not there")

@@ -1,7 +1,7 @@
-"""Priors: the statistics of a new organisation, if organisations share theirs.
+"""Priors: initial statistics of new organisations, from organisations that share theirs.
 
-Priors weigh as much as a few observations: a dozen own outcomes outweigh them. Each release
-(`toolroll events learning share`) is a line of the audit log, and an organisation keeps its first release.
+Priors weigh as much as a few observations: a dozen own outcomes outweigh them. Each release (`toolroll events
+learning share`) is a line of the audit log, and an organisation keeps its first release.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _changes = tables.changes
 
 
 def shared_tool(key: ToolKey, counts: Mapping[str, float]) -> dict[str, Any]:
-    """A tool of a release, for the audit log. counts: successes, failures, calls, expected."""
+    """A tool of a release, for the audit log. counts: successes, failures, calls and expected calls."""
     return {"key": [*map(str, key)], **counts}
 
 
 def latest_release(connection: sa.Connection, before: datetime | None = None) -> int:
-    """The number of the last release, or of the last one before a time; 0 for none."""
+    """The number of the last release, or of the last one before this time; 0 for none."""
     where = [_changes.c.org == "", _changes.c.subject == SUBJECT, _changes.c.action == ACTION]
     if before is not None:
         where.append(_changes.c.at <= before)

@@ -1,7 +1,7 @@
-"""Receipts: signed text with which another process can report on a selection.
+"""Receipts: signed texts with which another process can report on a selection.
 
-A receipt has the shown tools, the user, the time and the end of its validity. It fits into a URL, a header or
-a model's message. It is signed, not encrypted: anybody can read the tools' names and the context.
+A receipt contains the shown tools, the user, the time and its expiry. It fits into a URL, a header or a
+model's message. It is signed, not encrypted: anybody can read the tools' names and the context.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _lock(connection: sa.Connection) -> None:
 
 
 def message_secret(database: Database) -> bytes:
-    """The key of message hashes, which never changes; creates it. Raises StoreUnavailable."""
+    """The key of message hashes, created at the first use. It never changes. Raises StoreUnavailable."""
     query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
     with database.autocommit() as connection:
         secret = connection.execute(query).scalar()

@@ -2,7 +2,7 @@
 
 A decision is a function of a catalog, rules and a turn. The event contains the turn. Tools, rules and page
 mappings are read as of the event's registry revision; the statistics are folded from the outcomes that
-counted then. A rebuilt catalog is the right one if its revision equals the event's.
+counted then. A rebuilt catalog is correct if its revision equals the event's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ReplayResult:
     """The result of a replay.
 
     Attributes:
-        selection: the repeated decision; None if it was impossible.
+        selection: the repeated decision; None if it is impossible.
         missing: a sentence for each missing part.
         differences: a sentence for each difference between event and selection.
     """
@@ -174,7 +174,7 @@ def _decided(
 
 
 def _with_steps(pipeline: Pipeline, event: SimpleNamespace, missing: list[str]) -> Pipeline:
-    """The pipeline with the caller's steps that the event names, as far as they are installed here."""
+    """The pipeline with the caller's steps in the event, as far as they are installed here."""
     installed, named = {step.name: step for step in pipeline.steps}, event.limits.get("steps", ())
     if absent := [name for name in named if name not in installed]:
         missing.append(f"its steps are not installed here: {', '.join(absent)}")
@@ -212,7 +212,7 @@ def _pipeline(
             if pipeline.catalog.revision == event.catalog_revision:
                 if builder is not own:
                     pipeline = next(islice(_built(builder, event, was, in_force), at, None), pipeline)
-                return pipeline.without(_gone(was, now, org))
+                return pipeline.without(_inactive_names(was, now, org))
     raise NotReplayable(
         f"catalog {event.catalog_revision} cannot be rebuilt from registry revision {revision}, nor from the "
         f"{len(tried) - 1} before it: another version of toolroll or of its embedder built it, or it is not "
@@ -223,7 +223,7 @@ def _pipeline(
 def _built(
     builder: PipelineBuilder, event: SimpleNamespace, was: Replica, in_force: EffectivePolicy
 ) -> Iterator[Pipeline]:
-    """The pipelines that may have decided, the likeliest first."""
+    """The pipelines that may have decided, the most likely first."""
     org = event.org
     ways = [builder]
     if builder.embedder is not None and not event.space:
@@ -240,8 +240,8 @@ def _built(
             continue  # without a catalog there was no decision
 
 
-def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
-    """Names of tools in the index that were no longer active."""
+def _inactive_names(was: Replica, now: Replica, org: str) -> frozenset[str]:
+    """Names of tools in the index that were inactive by then."""
     gone = set()
     for whose in {"", org}:
         active = {tool.name for tool in now.definitions(whose).tools if tool.status == "active"}
@@ -305,13 +305,13 @@ def turn_of(
 
 
 def _was_spared(event: SimpleNamespace, pipeline: Pipeline, turn: Turn) -> bool:
-    """Whether the event's own profile needed no vector of the message, and this pipeline does."""
+    """Whether the event's own profile needed no vector of the message, but this pipeline does."""
     is_ranked = not turn.context.required and not turn.context.everything
     return is_ranked and "embedder" not in event.degraded and pipeline.reads_vector(turn)
 
 
 class _Embedding:
-    """Vectors of texts and their weights, as in the engine."""
+    """Vectors and weights of texts, as in the engine."""
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
@@ -377,7 +377,7 @@ def _learned(database: Database, event: SimpleNamespace, embedder: Embedder | No
 
 
 def _differences(event: SimpleNamespace, selection: Selection) -> Iterator[str]:
-    """Between the event's row and the row of the repeated selection."""
+    """The differences between the event's row and the repeated selection's row."""
     names = ("registry_revision", "learned_revision", "profile", "experiment", "variant")
     origin = SelectionOrigin(*(getattr(event, name) for name in names))
     has_odds = event.propensity_error is not None  # omitted under load

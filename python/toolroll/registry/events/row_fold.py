@@ -45,7 +45,7 @@ FOR_CORE = tuple(
 
 
 def for_core(rows: Iterable[Any]) -> tuple[Cells, Records]:
-    """Rows of `FOR_CORE` as input of the core, without rows that have neither sums nor state."""
+    """Rows of `FOR_CORE` as input of the core, except rows with neither sums nor state."""
     cells: Cells = []
     records: Records = []
     for key, kind, scope, level, successes, failures, calls, expected, at, state in rows:
@@ -63,7 +63,7 @@ def for_core(rows: Iterable[Any]) -> tuple[Cells, Records]:
 
 
 class RowFold:
-    """An organisation's rows for the tools of some outcomes, while these are added."""
+    """An organisation's rows for the tools of some outcomes, during their fold."""
 
     def __init__(self, connection: sa.Connection, org: str, release: int) -> None:
         """Begins with the organisation's release of priors."""
@@ -178,7 +178,7 @@ class RowFold:
             row |= {"successes": float(result.successes), "failures": float(result.failures)}
 
     def _count_whole(self, outcome: OutcomeRow) -> None:
-        """Adds the whole numbers of an outcome."""
+        """Adds an outcome to the counts in whole numbers."""
         exposure, changes = outcome.exposure, {change.tool.name: change for change in outcome.changes}
         shown = {tool.name for tool in exposure.shown} if outcome.closes else set[str]()
         contexts, at = _contexts(exposure), instant(exposure.at)
@@ -200,7 +200,7 @@ class RowFold:
                 row["updated_at"] = at if row["updated_at"] is None else max(row["updated_at"], at)
 
     def _row(self, place: RowKey, level: str = "") -> dict[str, Any]:
-        """The changes of a row. level: of a row without context."""
+        """The changes of a row. level: for a row without context."""
         row = self._rows.get(place)
         if row is None:
             key, kind, scope = place
@@ -211,7 +211,7 @@ class RowFold:
         return row
 
     def _finish(self) -> None:
-        """Brings the rows up to date with the core."""
+        """Copies the core's results into the rows."""
         for number, (space, learned) in enumerate(self._learned.items()):
             cells, records = learned.rows(self._before[space])
             for kind, key, scope, first, second, at in () if number else cells:
@@ -238,7 +238,7 @@ class RowFold:
         self._connection.execute(state.values(seq=seq, deltas=count, priors=self._release))
 
     def differing(self) -> int:
-        """The number of rows that differ from the database, once all outcomes were added."""
+        """The number of rows that differ from the database, after all outcomes were added."""
         self._finish()
         # A deleted vector leaves a row without bytes, unless it came and went within one batch.
         query = sa.select(_table).where(_table.c.org == self._org, _table.c.state.is_distinct_from(b""))

@@ -39,7 +39,7 @@ _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def word(text: str, longest: int = LONGEST_WORD) -> str:
-    """The text as both databases can store it; a long one is cut and ends in a digest."""
+    """The text as both databases can store it. A long text is cut and ends in a digest."""
     text = storable(text)
     if len(text) <= longest:
         return text
@@ -71,7 +71,7 @@ class ReceivedReport:
     at: float
 
     def to_bytes(self) -> bytes:
-        """For the outbox: JSON with packed numbers, since the reporting thread waits."""
+        """For the outbox: JSON with packed numbers, which is quick, since the reporting thread waits."""
         exposure, report, vector = self.exposure, self.report, self.exposure.vector
         packed = pack_tools((*exposure.shown, *report.found))
         return _ENCODE(
@@ -111,7 +111,7 @@ class ReceivedReport:
 
 
 def check_steps(exposure: Exposure, steps: int) -> None:
-    """Raises InvalidInput if an event has so many rows of outcomes that it gets no more.
+    """Raises InvalidInput if an event has too many rows of outcomes for another.
 
     A turn needs a row for each shown tool, and some for found tools and revisions. A receipt must not fill
     the database.
@@ -125,7 +125,7 @@ def check_steps(exposure: Exposure, steps: int) -> None:
 
 
 def as_stored(exposure: Exposure) -> Exposure:
-    """The exposure as the store returns it, so that it counts the same in every process."""
+    """The exposure as the store returns it, so that every process computes the same."""
     return replace(
         exposure,
         at=round(exposure.at, 6),
@@ -138,7 +138,7 @@ def as_stored(exposure: Exposure) -> Exposure:
 
 
 def vector_bytes(vector: npt.NDArray[np.float16] | None) -> bytes | None:
-    """A vector as rows have it: float16, little-endian."""
+    """A vector in the form of the rows: float16, little-endian."""
     return None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes()
 
 
@@ -158,7 +158,7 @@ class Messages:
     secret: bytes = b""
 
     def of(self, text: str) -> str:
-        """The message as it is stored."""
+        """The stored form of the message."""
         if self.form == "kept":
             return storable(text)
         if self.form == "hashed":
@@ -188,7 +188,7 @@ def _exposure(row: Any, shown: tuple[ShownTool, ...], vector: bytes | None) -> E
 
 
 def summary(state: EventState) -> dict[str, Any]:
-    """The reported columns of an event: outcomes, the most important one, and durations."""
+    """The columns of an event that come from reports: outcomes, the most important one, and durations."""
     called: dict[str, str] = {name: said.kind for name, said in state.said.items()}
     durations = {name: said.duration_ms for name, said in state.said.items() if said.duration_ms is not None}
     return {"called": called, "outcome": _outcome(state), "durations_ms": durations or None}
@@ -220,10 +220,10 @@ class OutcomeRow:
 
     Attributes:
         seq, step: its number within the organisation, and within the event.
-        exposure: with all shown tools if the row closes the event, else with the changed ones only.
+        exposure: with all shown tools if the row closes the event, else with only the changed tools.
         closes: whether the row closes the event; then `closing_weight` is the event's weight.
         received_at: in seconds since the epoch.
-        voided: whether it no longer counts.
+        voided: whether the outcome no longer counts.
     """
 
     seq: int
@@ -299,7 +299,7 @@ def _entry(change: OutcomeChange, was_shown: bool) -> OutcomeEntry:
 
 
 def outcome_rows(reader: EntryReader, rows: Sequence[Any]) -> list[OutcomeRow]:
-    """Rows of `outcomes`, read."""
+    """Reads rows of `outcomes`."""
     read = reader(row.details for row in rows)
     return [OutcomeRow.of(row, *details) for row, details in zip(rows, read, strict=True)]
 
@@ -307,7 +307,7 @@ def outcome_rows(reader: EntryReader, rows: Sequence[Any]) -> list[OutcomeRow]:
 def outcome_row(
     seq: int, step: int, exposure: Exposure, report: Step, closing_weight: float, received_at: float
 ) -> OutcomeRow:
-    """The row of a report, with expected calls as stored."""
+    """The row of a report. Rounds expected calls as the store does."""
     kept = {tool.name: tool.as_stored for tool in exposure.shown}
     changes = tuple(
         change._replace(tool=kept.get(change.tool.name) or change.tool.as_stored) for change in report.changes
@@ -319,9 +319,9 @@ def outcome_row(
 
 
 def state_after(rows: Sequence[OutcomeRow]) -> EventState:
-    """The reported state of an event, from its rows in order.
+    """The state of an event after its rows, in order.
 
-    Voided reports stay known and have no weight: repeating them adds nothing.
+    Voided reports are included without weight, so that repeating them adds nothing.
     """
     said: dict[str, ReportedOutcome] = {}
     closed = False

@@ -1,8 +1,8 @@
 """A registry's past: its tools, toolkits, rules, page mappings and pins as of an earlier revision.
 
-The past needs no storage of its own. A revision has the last version of each tool up to it. Toolkits, rules,
-mappings and pins have one row each, and the audit log holds the values before each change, so later changes
-are undone, newest first. Settings have no history; an event stores the settings that counted.
+The past needs no extra storage. A revision has the last version of each tool up to it. Toolkits, rules,
+mappings and pins have one row each, and the audit log has the values before each change, so later changes are
+undone, newest first. Settings have no history; events store the settings of their time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
 
 
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
-    """Earlier revisions with perhaps other catalogs of these organisations, newest first.
+    """Earlier revisions at which the catalogs of these organisations may differ, newest first.
 
     Raises StoreUnavailable if the database does not answer.
     """
@@ -138,7 +138,7 @@ class _PastRows:
                     raise _gap(f"{kind} {name!r:.80} has changed since, and the audit log does not say how")
 
     def alive(self, kind: str) -> Iterator[Row]:
-        """The rows that existed at that revision."""
+        """The rows that existed at the revision."""
         return (row for row in self._rows[kind] if row["deleted_at"] is None)
 
     def _undo(self, kind: str, verb: str, line: sa.Row[Any], orgs: Collection[str]) -> None:
@@ -158,7 +158,7 @@ class _PastRows:
             row["deleted_at"] = line.at  # the true date does not matter
 
     def _rows_of(self, kind: str, verb: str, line: sa.Row[Any]) -> list[Row]:
-        """Rows that a line of the audit log may be about, the likeliest first."""
+        """Rows that a line of the audit log may concern, the most likely first."""
         rows, details = self._rows[kind], line.details
         if kind in ("page", "pin"):
             key = f"{kind}_id"

@@ -1,7 +1,7 @@
-"""Brings an engine up to date with a replica of the registry: rules first, then catalogs, which need indexes.
+"""Brings an engine up to date with a replica: rules at once, then catalogs, which take longer.
 
-Each round compares the engine with the replica, never with an event. So a build that failed or came too late
-is still due in the next round.
+Each round compares the engine with the replica, never with an event. So a failed or outdated build is due
+again in the next round.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class _BuildInputs:
     is_whole: bool
 
     def is_of(self, replica: Replica, org: str, shared: Catalog | None) -> bool:
-        """Whether a build would use the same inputs now."""
+        """Whether a build now would have the same inputs."""
         now = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org), shared)
         before = (self.tools, self.toolkits, self.pins, self.shared)
         return self.is_whole and all(one is other for one, other in zip(before, now, strict=True))
 
 
 def _requirements(owned: Iterable[ToolkitRows | None]) -> Callable[[str], Any]:
-    """A function from a toolkit's name to its requirements on a caller, with those of its ancestors.
+    """Returns a function: a toolkit's name → its own and its ancestors' requirements on a caller.
 
     Of two toolkits with one name, the last counts.
     """
@@ -96,9 +96,9 @@ class Reconciler:
         """Builds the shared catalog.
 
         organisations: the most pipelines of organisations to keep. want: called with an organisation that
-            selects and has no pipeline; see `Engine`. engine_over: makes the engine from its first snapshot.
+            selects without a pipeline; see `Engine`. engine_over: makes the engine from its first snapshot.
 
-        Raises InvalidDefinition if the replica's tools make no catalog.
+        Raises InvalidDefinition if the replica's tools do not form a valid catalog.
         """
         self._builder, self._replica, self._organisations = builder, replica, organisations
         self._swapping = threading.Lock()  # held to change the snapshot
@@ -127,7 +127,7 @@ class Reconciler:
 
     @property
     def replica(self) -> Replica:
-        """The registry as it was last read."""
+        """The registry at the last read."""
         return self._replica
 
     def change(self, **fields: Any) -> None:
@@ -142,7 +142,7 @@ class Reconciler:
     def reconcile(self, replica: Replica, progress: Progress | None, others: Mapping[str, Failure]) -> None:
         """Brings the engine up to date: policy, settings and deleted tools first, then the shared catalog.
 
-        others: organisation → a failure of another part, for its selections.
+        others: organisation → a failure elsewhere, which its selections report.
 
         Raises InvalidDefinition if the tools make no shared catalog; the last good one stays in use.
         """
@@ -192,7 +192,7 @@ class Reconciler:
         return org, 0.0 if org is None else max(0.0, self._retry_at.get(org, 0.0) - time.monotonic())
 
     def build(self, org: str) -> bool:
-        """Builds the organisation's catalog from the replica; False if its tools make no catalog."""
+        """Builds the organisation's catalog. Returns False if its tools do not form a valid one."""
         shared, lost, begun = self.engine.snapshot.shared, self._lost_texts, time.monotonic()
         try:
             pipeline = self._builder.stacked(
@@ -229,7 +229,7 @@ class Reconciler:
         return True
 
     def _least_used(self, own: Mapping[str, Pipeline], newest: str) -> frozenset[str]:
-        """The organisations beyond the limit whose last selections are the oldest."""
+        """The organisations beyond the limit, least recently used first."""
         surplus, used = len(own) - self._organisations, self.engine.used
         if surplus <= 0:
             return frozenset()
@@ -245,7 +245,7 @@ class Reconciler:
     def trial(self, tools: tuple[Tool, ...], orgs: Iterable[str]) -> Snapshot:
         """The snapshot in which these tools replace tools of the same names. Safe in any thread.
 
-        An own tool of one of these organisations comes before a tool of the platform.
+        An organisation's own tool comes before a tool of the platform.
         """
         snapshot, replica, builder, policy = self.engine.snapshot, self._replica, self._builder, self._policy
         own = {org: replica.definitions(org) for org in orgs if org in snapshot.own and replica.has_read(org)}
@@ -265,11 +265,11 @@ class Reconciler:
         return replace(snapshot, shared=shared, own=pipelines)
 
     def error(self, org: str) -> Exception:
-        """Why `build` returned False."""
+        """The error after `build` returned False."""
         return self._errors[org].error
 
     def _org_failures(self) -> dict[str, tuple[Failure, ...]]:
-        """`Snapshot.org_failures`: of policy, damaged rows, failed builds and other parts."""
+        """`Snapshot.org_failures`: failures of policy, damaged rows, failed builds and other parts."""
         org_failures = dict(self._policy.failures)
         for org, rows in self._replica.damaged.items():
             shown = "; ".join(sorted(rows.values())[:3])
@@ -313,7 +313,7 @@ class Reconciler:
         return known if known == coming else coming
 
     def _set_variants(self, replica: Replica) -> None:
-        """Makes the builder build pipelines with the variants of the replica's experiments."""
+        """Makes the builder build pipelines for the variants of the replica's experiments."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
         variants = {name: profile(name) for name in profile_names() if name in names}
         self._builder, self._experiments = replace(self._builder, variants=variants), replica.experiments
@@ -332,10 +332,10 @@ class Reconciler:
         )
 
     def _withdrawn_names(self, org: str) -> frozenset[str]:
-        """Names of tools in the organisation's index that are no longer active, or are governed differently.
+        """Names of tools in the organisation's index that are inactive by now, or have other governance.
 
-        Rules and tiers read toolkits and annotations of the index. So a tool whose toolkit or hints have
-        changed waits for the next build.
+        Rules and tiers read toolkits and annotations from the index. So a tool with a new toolkit or new
+        hints waits for the next build.
         """
         before, now = self._inputs[org].tools or {}, self._replica.tools.get(org, {})
         regoverned = self._regoverned_toolkits(org)
@@ -383,7 +383,7 @@ class Reconciler:
     def measure(self) -> None:
         """Measures damping and calibration of the shared catalog again, if some of its tools have changed.
 
-        It takes hundreds of searches, so the catalog serves before.
+        It takes hundreds of searches, so the catalog is in use before they end.
         """
         if self.is_measured or not self.may_build(_MEASURED):
             return
@@ -400,7 +400,7 @@ class Reconciler:
             self._update_awaited()
 
     def _changed_shared(self) -> Pipeline | None:
-        """The shared pipeline with the changes since its build; None if it must be built whole."""
+        """The shared pipeline with the changes since its build; None if it must be rebuilt."""
         inputs, replica = self._inputs.get(""), self._replica
         if inputs is None or not inputs.is_whole:
             return None
@@ -449,6 +449,6 @@ class Reconciler:
 
     @property
     def _lost_texts(self) -> int:
-        """The number of texts that could not be embedded so far."""
+        """The number of texts so far that could not be embedded."""
         embedder = self._builder.embedder
         return embedder.lost if isinstance(embedder, StoredEmbedder) else 0

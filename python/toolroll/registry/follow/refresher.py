@@ -1,9 +1,9 @@
 """Keeps an engine on the newest catalog of a registry, in the background.
 
-One thread hears of changes, reads and builds, so two builds never run at once. A new catalog replaces the old
-one as a whole (see reconciler.py). The process reads and builds an organisation's own tools when it first
-selects, in the order of the requests; it does not read tools of organisations that never select. If anything
-fails, the last good catalog stays in use and selections say how old it is.
+One thread listens for changes, reads and builds, so two builds never run at once. A new catalog replaces the
+old one as a whole (see reconciler.py). An organisation's own tools are read and built when it first selects,
+in the order of the requests; tools of organisations that never select are not read. If anything fails, the
+last good catalog stays in use and selections report its age.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Refresher:
     ) -> None:
         """Reads the registry and builds the shared catalog. engine_over: makes the engine to keep current.
 
-        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
-        catalog.
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools do not form
+        a valid catalog.
         """
         self._database, self._options = database, options
         self._signals = Signals(database, listens=options.listens)
@@ -59,7 +59,7 @@ class Refresher:
         self._look_at = self._read_after = self._work_at = 0.0
         self._is_following = False
         self._settings_at = time.monotonic()
-        self._is_changed = False  # whether a signal has told that the registry changed
+        self._is_changed = False  # whether a signal has reported a change
         first = catch_up(database, Replica(followed=frozenset()))
         self.on_outcomes: Callable[[], None] = _ignore  # called when outcomes may have changed; must not wait
         self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it
@@ -84,19 +84,19 @@ class Refresher:
         self._worker.wake()
 
     def request_stop(self) -> None:
-        """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
+        """Stops following soon. The catalog stays in use; selections report that it is no longer updated."""
         self._worker.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
 
     def close(self, timeout_s: float) -> None:
-        """Stops following and waits up to `timeout_s` for the thread. A longer build ends by itself."""
+        """Stops following, and waits up to `timeout_s` for the thread. A running build may take longer."""
         deadline = time.monotonic() + timeout_s
         self.request_stop()
         self._worker.stop(timeout_s)
         self._signals.close(deadline - time.monotonic())
 
     def end_with(self, last: Callable[[], object]) -> None:
-        """Ends the thread, which then calls `last`. Garbage collection may call `end_with`."""
+        """Ends the thread, which then calls `last`. Safe in garbage collection."""
         self._worker.end_with(last)
 
     def refresh(self, progress: Progress | None = None) -> None:
@@ -104,8 +104,8 @@ class Refresher:
 
         The last good catalog stays in use after an error.
 
-        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools make no
-        catalog.
+        Raises StoreUnavailable if the registry cannot be read, and InvalidDefinition if its tools do not form
+        a valid catalog.
         """
         if self._worker.is_stopped:
             raise StoreUnavailable("this Toolroll is closed; open the registry again")
@@ -121,7 +121,7 @@ class Refresher:
 
         Raises:
             StoreUnavailable: the registry cannot be read.
-            ToolrollError: an organisation's tools make no catalog; the others are built.
+            ToolrollError: an organisation's tools do not form a valid catalog; the others are built.
         """
         self.refresh()
         with self._worker.lock:
@@ -154,12 +154,12 @@ class Refresher:
 
     @property
     def replica(self) -> Replica:
-        """The registry as it was last read."""
+        """The registry at the last read."""
         return self._reconciler.replica
 
     @property
     def waiting(self) -> int:
-        """The number of organisations that wait for a catalog of their own, or for a newer one."""
+        """The number of organisations that wait for their first or a newer catalog."""
         snapshot = self.engine.snapshot
         return len(snapshot.awaited.intersection((*snapshot.own, *tuple(self._asking))))
 
@@ -170,7 +170,7 @@ class Refresher:
 
     @property
     def listening_failure(self) -> Failure | None:
-        """The failure to listen at `listen_url`, so that changes arrive with polls; None if it works."""
+        """Why notifications from `listen_url` fail, so that only polls find changes; None if they work."""
         if self._signals.failing is None or self._options.listen_url is None:
             return None
         return Failure("notifications", StoreUnavailable(self._signals.failing))
@@ -178,7 +178,7 @@ class Refresher:
     # Selections call these: they must not wait.
 
     def expired(self) -> Failure | None:
-        """The failure that rules, pages and settings were read too long ago; None if they were not."""
+        """The failure that rules, pages and settings are too old; None if they are not."""
         limit = self._options.max_policy_age_s
         age_s = time.monotonic() - self._reconciler.policy_at
         if limit is None or age_s <= limit:
@@ -190,7 +190,7 @@ class Refresher:
         return Failure("policy", error)
 
     def is_preparing(self, org: str) -> bool:
-        """Whether the organisation's first catalog is coming; asks for it."""
+        """Whether the organisation's first catalog is being made; requests it."""
         snapshot = self.engine.snapshot
         if org not in snapshot.awaited or org in snapshot.own or snapshot.lasting_failures:
             return False
@@ -207,7 +207,7 @@ class Refresher:
     # The thread.
 
     def _follow(self) -> float:
-        """Hears, reads and builds one organisation's catalog at most, because changes must not wait."""
+        """Listens, reads, and builds at most one organisation's catalog, because changes must not wait."""
         self._hear()
         if not self._asking and time.monotonic() < self._work_at:
             return self._pause_s()
@@ -255,7 +255,7 @@ class Refresher:
     # Reading.
 
     def _catch_up(self, progress: Progress | None, asked: Iterable[str] = ()) -> None:
-        """Reads the changed rows, and the rows of the organisations that asked."""
+        """Reads the changed rows, and the rows of the organisations that were requested."""
         seen, read_at = self.replica, time.monotonic()  # before the read: its rows may be as old
         replica, asked = seen, tuple(asked)
         is_changed, self._is_changed = self._is_changed or bool(asked), False
@@ -274,7 +274,7 @@ class Refresher:
             self._read_after = ended + min((ended - read_at) / _READ_SHARE, _LONGEST_PAUSE_S)
 
     def _check_again(self) -> None:
-        """Reads all rows if settings changed without a revision, or policy rows did not fit their digests."""
+        """Reads all rows if settings changed without a revision, or if digests did not fit."""
 
         def read() -> Mapping[str, frozenset[str]]:
             with self._database.reading() as connection:
@@ -291,7 +291,7 @@ class Refresher:
             return call()
 
     def _set_failure(self, error: Exception) -> None:
-        """Names in every selection why the catalog may be old."""
+        """Lets every selection report why the catalog may be old."""
         failure = Failure(
             "registry", StoreUnavailable(f"{error}; the catalog was up to date {self.age_s:.0f} s ago")
         )
@@ -301,7 +301,7 @@ class Refresher:
         self._reconciler.change(lasting_failures=(failure,))
 
     def _next(self) -> str | None:
-        """The organisation that has waited longest for a catalog of its own, or None."""
+        """The organisation that has waited longest for its own catalog, or None."""
         snapshot = self.engine.snapshot
         for org in tuple(self._asking):
             del self._asking[org]
@@ -310,7 +310,7 @@ class Refresher:
         return None
 
     def _unread(self, org: str) -> list[str]:
-        """The organisation and the next ones that ask, without those that are read; [] if it is read."""
+        """The organisation and the next requested ones that are not read; [] if the first one is read."""
         if self.replica.has_read(org):
             return []
         next_ones = tuple(self._asking)[: _TOGETHER - 1]
@@ -319,7 +319,7 @@ class Refresher:
     # A fork.
 
     def locks(self) -> Iterable[threading.Lock]:
-        """The locks that a fork must hold."""
+        """The locks to hold during a fork."""
         if self._worker.is_stopped or not self._is_following:
             return ()
         return (self._reading, self._signals.hearing)

@@ -1,9 +1,9 @@
 """A process's copy of a registry: read once, later only the changes.
 
 It has the rows of the platform, and of the organisations that it follows: of ten thousand, few select in one
-process. Rules, settings and experiments are of all organisations, so they bind a new caller at once. A
-replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read changes
-nothing.
+process. It has the rules, settings and experiments of all organisations, so they apply to a new caller at
+once. A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read
+changes nothing.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ class Replica:
         policy_source: rules, page mappings and tiers, and the organisations whose policy rows do not fit
             their digests.
         settings: organisation → settings that have a value, with the platform's settings.
-        own_settings: the same without the platform's settings.
-        experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
-        damaged: organisation → id → why a tool's row cannot be read; such a tool is in no catalog.
+        own_settings: organisation → settings that have a value, without the platform's settings.
+        experiments: organisation → its running experiment; "" for all other organisations.
+        damaged: organisation → id → the reason why a tool's row cannot be read; such a tool is in no catalog.
         held: organisation → id → name of a tool that waits for review, or is damaged.
         row_digests: organisation → part → id → digest, of the rows of tools, toolkits and pins.
         read_at: monotonic seconds of the last read.
-        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform is
+        followed: the organisations whose tools, toolkits and pins are read; None for all. The platform's are
             always read.
-        unread: the organisations that have such rows and are not followed.
+        unread: the organisations that have such rows but are not followed.
     """
 
     revision: int = -1
@@ -94,15 +94,15 @@ class Replica:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """The organisations that have tools, toolkits or pins of their own."""
+        """The organisations with tools, toolkits or pins of their own."""
         return self.unread.union(org for org in (*self.tools, *self.toolkits, *self.pins) if org)
 
     def has_read(self, org: str) -> bool:
-        """Whether it has the rows of this organisation."""
+        """Whether this organisation's rows are read."""
         return self.followed is None or not org or org in self.followed
 
     def without(self, orgs: Collection[str]) -> Replica:
-        """The replica without the rows of these organisations, which it follows no longer."""
+        """The replica without these organisations' rows, which it no longer follows."""
         if self.followed is None or not self.followed.intersection(orgs):
             return self
         by_org = ("tools", "toolkits", "pins", "damaged", "held", "row_digests")
@@ -115,7 +115,7 @@ class Replica:
         )
 
     def pins_of(self, org: str) -> tuple[tuple[Tool, Pin], ...]:
-        """An organisation's pins, each with its tool, by id; without pins of tools in no catalog."""
+        """An organisation's pins by id, each with its tool; without pins of tools that are in no catalog."""
         tools = self.tools.get("", _NOTHING)
         return tuple(
             (tools[pin.tool_id], pin)
@@ -143,7 +143,7 @@ class Replica:
         return frozenset(self.held.get(org, _NOTHING).values())
 
     def names_since(self, org: str, before: Mapping[str, Tool]) -> frozenset[str]:
-        """Names of tools that the organisation did not have in an earlier replica."""
+        """Names of the organisation's tools that an earlier replica lacks."""
         now = self.tools.get(org, _NOTHING)
         if now is before:
             return frozenset()
@@ -155,7 +155,7 @@ class Replica:
     def changes(self, org: str, before: Mapping[str, Tool] | None) -> ToolChanges | None:
         """The changes to the tools of an organisation; None if unknown.
 
-        before: its tools in an earlier replica, all of which were in its catalog.
+        before: its tools in an earlier replica; all were in its catalog.
         """
         now = self.tools.get(org)
         if not isinstance(now, TrackedRows) or before is None:
@@ -230,10 +230,10 @@ def catch_up(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scope:
-    """Selects the rows of tools, toolkits and pins that a read needs.
+    """Selects the rows of tools, toolkits and pins to read.
 
     Attributes:
-        since: of the `changed` organisations, rows above this revision are read.
+        since: rows above this revision are read, of the `changed` organisations.
         changed: the organisations that have changed or did not fit their digests; None for all.
         whole: the organisations whose rows are all read.
         followed: `Replica.followed` after the read.
@@ -262,7 +262,7 @@ class _Scope:
         return self.since < 0 or org in self.whole
 
     def rows(self, table: sa.Table) -> sa.ColumnElement[bool]:
-        """The condition of the rows in SQL."""
+        """The SQL condition for the rows."""
         followed = None if self.followed is None else self.followed | {""}
 
         def among(orgs: frozenset[str] | None) -> sa.ColumnElement[bool]:
@@ -289,7 +289,7 @@ def _others(by_org: Mapping[str, Any], orgs: Collection[str]) -> dict[str, Any]:
 
 
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
-    """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
+    """The registry's revision and its time. If two calls return equal stamps, nothing has changed."""
     if database.dialect != "postgresql":
         with database.reading() as connection:
             revision = revision_in(connection)
@@ -403,7 +403,8 @@ class _Rows:
     def checked(self, stored: Mapping[str, Digests]) -> tuple[dict[str, str], frozenset[str]]:
         """The organisations whose rows do not fit their digests, each with a sentence.
 
-        Also the organisations whose tools must not count as public: somebody may have made one public.
+        Also returns the organisations whose tools must not count as public, since another program may have
+        made one public.
         """
         scope, problems, doubtful = self._scope, dict(self._closing), set[str]()
         for org in {*self.digests, *stored}:
@@ -462,7 +463,7 @@ def _as_tree(
     tools: Mapping[str, Mapping[str, Tool]],
     org: str,
 ) -> dict[str, tuple[Toolkit, tuple[Route, ...]]]:
-    """The toolkits without parents that are gone or below their child, so that a catalog can be built."""
+    """The toolkits as a tree: without parents that are missing or below their child."""
     parents = {toolkit.name: toolkit.parent for toolkit, _ in (*own.values(), *platform.values())}
     named = {tool.toolkit for owner in {"", org} for tool in tools.get(owner, _NOTHING).values()}
 

@@ -1,4 +1,4 @@
-"""Rows of a replica that know their changes since earlier replicas."""
+"""Rows of a replica, with their changes since earlier replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLICE = 4_096
 
 
 class TrackedRows(dict[str, Value], Generic[Value]):
-    """Id → value, and the ids that changed since earlier mappings. Nobody changes it once it is made.
+    """Id → value, and the ids that changed since earlier mappings. Immutable once it is built.
 
     Comparing two mappings of 100,000 rows would take longer than everything else that one change costs.
     """
@@ -23,7 +23,7 @@ class TrackedRows(dict[str, Value], Generic[Value]):
     __slots__ = ("_history", "_identity")
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        """Copies the values, in slices between which other threads run."""
+        """Copies the values in slices; other threads can run in between."""
         super().__init__()
         items, yielder = iter(values.items()), GilYielder()
         while some := tuple(islice(items, _SLICE)):
@@ -33,7 +33,7 @@ class TrackedRows(dict[str, Value], Generic[Value]):
         self._history: tuple[tuple[object, frozenset[str]], ...] = ()
 
     def succeed(self, before: Mapping[str, Value], changed: Iterable[str]) -> None:
-        """Notes that only the values of these ids differ from another mapping."""
+        """Records that only the values of these ids differ from another mapping."""
         if isinstance(before, TrackedRows):
             link = (before._identity, frozenset(changed))
             self._history = (*before._history, link)[-_REMEMBERED:]

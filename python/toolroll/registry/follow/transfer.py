@@ -19,7 +19,7 @@ _OWNED = (tables.tools, tables.toolkits, tables.page_mappings, tables.pins)
 def read_registry(url: str, org: str, shown: str) -> Definitions:
     """The approved tools, the toolkits and the page mappings of an organisation.
 
-    shown: names the registry in errors, as its URL may hold a password.
+    shown: the registry's name in errors, as its URL may contain a password.
 
     Raises Conflict if the registry has rules, tiers or organisations, which an import would lose, or its
     policy rows do not fit their digests.
@@ -40,7 +40,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
 
 
 def _check_whole(database: Database, name: str, org: str) -> None:
-    """Raises Conflict for restrictions that an import would lose: hidden tools would become visible."""
+    """Raises Conflict for restrictions that an import would lose, so that hidden tools stay hidden."""
     found: list[str] = []
     with database.reading() as connection:
         rules = tables.visibility_rules

@@ -1,9 +1,9 @@
 """Writes events and outcomes to the store, each outcome exactly once.
 
 A batch is one transaction: events, outcomes, the folded rows, and the summary in each event's row. The lease
-allows one writer at a time, so an organisation's outcomes have consecutive numbers that commit in order. A
-report adds only its difference from all earlier reports on its event. So a batch can be written again when
-nobody knows whether it was committed.
+allows one writer at a time, so an organisation's outcomes get consecutive numbers in the order of their
+commits. A report adds only its difference from all earlier reports on its event. So a batch can be
+repeated when its commit is uncertain.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def ingest_in(
 ) -> IngestResult:
     """Writes a batch within the transaction of the only writer.
 
-    events: from `event_row`. window_s: how long after an event reports change the statistics; later ones are
-        stored only. now: seconds since the epoch, to close events that had partial reports for long enough;
-        None leaves them open. numbers: of earlier batches; throw them away if the transaction fails.
+    events: from `event_row`. window_s: how long after an event reports change the statistics; later reports
+        are only stored. now: seconds since the epoch, to close events with old partial reports; None leaves
+        them open. numbers: the cache from earlier batches; discard it if the transaction fails.
 
     Raises:
-        StoreUnavailable: roll the transaction back and write the batch again.
-        InvalidInput, Conflict: a value cannot be stored; likewise, without the value.
+        StoreUnavailable: roll back, and write the batch again.
+        InvalidInput, Conflict: a value cannot be stored. Roll back, and write the batch without it.
     """
     if now is not None:
         reports = [*reports, *_due(connection, now)]
@@ -105,7 +105,7 @@ def is_due(database: Database, now: float) -> bool:
 
 
 def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
-    """Final reports for open events whose time is over."""
+    """Final reports that close open events whose time is over."""
     table = tables.open_events
     order, reports = (table.c.closes_at,), []
     for row in read_rows(
@@ -179,7 +179,7 @@ class _Batch:
         return self._result
 
     def _here(self, table: sa.Table) -> list[sa.ColumnElement[bool]]:
-        """Limits a query to this batch's organisations and times: PostgreSQL skips other partitions."""
+        """Restricts a query to the batch's organisations and times, so PostgreSQL skips other partitions."""
         orgs, begin, end = self._within
         return [table.c.org.in_(sorted(orgs)), table.c.at >= begin, table.c.at <= end]
 
@@ -235,8 +235,8 @@ class _Batch:
     ) -> list[ReceivedReport]:
         """The reports, each with its event's vector.
 
-        A report by receipt has no vector, but its event's row has. If an earlier report changed vectors
-        without the event's vector, later ones do so, too: a correction must not subtract more than was added.
+        A report by receipt has no vector, but its event's row has one. If an earlier report was counted
+        without the vector, later ones are, too: a correction must not subtract more than was added.
         """
         lacking = sorted({report.exposure.event_id for report in reports if report.exposure.vector is None})
         stored: dict[str, tuple[Any, str]] = {}
@@ -336,20 +336,20 @@ class _ReporterLimits:
                 yielder()
 
     def has_room(self, exposure: Exposure, tool: str, at: float) -> bool:
-        """Whether one more report counts for the tool on that day."""
+        """Whether one more report on the tool counts on that day."""
         if not exposure.reporter:
             return True
         return self._counts[exposure.org, tool, exposure.reporter, _day(at)] < most_a_day(tool)
 
     def count(self, exposure: Exposure, tools: Iterable[str], at: float) -> None:
-        """Counts a report for these tools."""
+        """Counts a report on these tools."""
         if exposure.reporter:
             keys = [(exposure.org, tool, exposure.reporter, _day(at)) for tool in tools]
             self._counts.update(keys)
             self._changed.update(keys)
 
     def write(self, connection: sa.Connection) -> None:
-        """Stores the counts that changed."""
+        """Stores the changed counts."""
         rows = [
             {"org": org, "tool": tool, "reporter": reporter, "day": day, "counted": self._counts[key]}
             for key in sorted(self._changed)

@@ -1,8 +1,8 @@
-"""The keeper of a registry: counts records of hosts, closes open events and deletes old ones.
+"""The keeper of a registry: processes hosts' records, closes open events and deletes old ones.
 
 Any number of processes may have a keeper; the holder of the lease works. A batch is one transaction: it
-renews the lease, counts some records of the inbox and deletes them. So each record counts once, in the order
-of their times, even if keepers are killed.
+renews the lease, processes some records of the inbox and deletes them. So each record counts once, in the
+order of their times, even if keepers are killed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Keeper:
         """Starts no thread yet.
 
         window_s: how long after an event its outcomes count. events_s: the age at which events are deleted;
-            None for never. on_counted: called after outcomes were written.
+            None for never. on_counted: called after each write of outcomes.
         """
         self._database, self._window_s, self._events_s = database, window_s, events_s
         self._on_counted = on_counted
@@ -81,7 +81,7 @@ class Keeper:
         self._lose()
 
     def _lose(self) -> None:
-        """Forgets the state of the lease's holder."""
+        """Forgets the state that only the holder of the lease may keep."""
         self.is_held = False
         self._misses = 0  # failed attempts to ask for the lease, in a row
         self._renewed_at = self._closed_at = self._pruned_at = self._summed_at = float("-inf")  # monotonic
@@ -89,7 +89,7 @@ class Keeper:
         self.figures: dict[str, Any] = dict(lease.NO_FIGURES)
 
     def start(self) -> None:
-        """Keeps the registry, or waits for the lease."""
+        """Starts the thread, which works or waits for the lease."""
         self._worker.wake()
 
     def hurry(self) -> None:
@@ -98,11 +98,11 @@ class Keeper:
 
     @property
     def failing(self) -> str | None:
-        """The last error; None if there was none."""
+        """The last error, or None."""
         return self._worker.error
 
     def drain(self, timeout_s: float) -> None:
-        """Empties the inbox, within this time, unless another keeper does; then ends the lease."""
+        """Empties the inbox within this time, unless another keeper does so; then ends the lease."""
         if self._worker.is_started:
             self._is_done = False
             self._worker.flush(lambda: self._is_done, timeout_s)
@@ -111,7 +111,7 @@ class Keeper:
             self._release()
 
     def close(self, timeout_s: float) -> None:
-        """Ends after the running batch, and waits that long for it."""
+        """Stops after the running batch; waits up to this time for it."""
         self._worker.stop(timeout_s)
 
     def _release(self) -> None:
@@ -123,7 +123,7 @@ class Keeper:
                 self._worker.lock.release()
 
     def _step(self) -> float:
-        """Counts a batch, if this keeper has the lease; returns the seconds until the next one."""
+        """Processes a batch, if this keeper has the lease; returns the seconds until the next one."""
         if self._pid != os.getpid():
             self._begin()
         began = time.monotonic()
@@ -148,7 +148,7 @@ class Keeper:
         return 0.0 if is_full else _PRUNE_PAUSE_S if is_more else _LOOK_S
 
     def _take_lease(self) -> bool:
-        """Takes or renews the lease. A busy database is no news from a keeper that only waits."""
+        """Takes or renews the lease. A keeper that only waits reports no error if the database is busy."""
         try:
             is_taken = lease.take(self._database, self.holder, self.figures)
         except StoreUnavailable:
@@ -162,7 +162,7 @@ class Keeper:
     # Counting.
 
     def _count_some(self) -> bool:
-        """Counts a batch of the inbox. Returns whether more may be left."""
+        """Processes a batch of the inbox. Returns whether more may be left."""
         now = self._due()
         table = tables.inbox
         query = sa.select(table.c.id, table.c.record).order_by(table.c.at, table.c.id).limit(_RECORDS)
@@ -174,14 +174,14 @@ class Keeper:
         return len(records) == _RECORDS
 
     def _due(self) -> float | None:
-        """The time, if open events have to be closed."""
+        """The present time if it is time to close open events, else None."""
         if time.monotonic() - self._closed_at < _CLOSE_EVERY_S:
             return None
         self._closed_at, now = time.monotonic(), time.time()
         return now if is_due(self._database, now) else None
 
     def _count(self, records: Sequence[tuple[str, bytes]], now: float | None = None) -> None:
-        """Counts these records, without the ones that the store refuses."""
+        """Processes these records, except records that the store refuses."""
         try:
             done, refusals = self._count_together(records, now)
         except Exception as error:
@@ -214,7 +214,7 @@ class Keeper:
     def _count_together(
         self, records: Sequence[tuple[str, bytes]], now: float | None
     ) -> tuple[IngestResult, list[str]]:
-        """Counts these in one transaction. Returns also the reasons why some are invalid."""
+        """Processes these records in one transaction. Returns also the reasons why some are invalid."""
         events, reports, refusals = list[Event](), list[ReceivedReport](), list[str]()
         for _, record in records:
             try:

@@ -1,4 +1,4 @@
-"""Maintenance of stored events and outcomes: voids outcomes, rebuilds statistics, deletes old events."""
+"""Maintains stored events and outcomes: voids outcomes, rebuilds statistics, deletes old events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OutcomeFilter:
         event: outcomes of the event with this id.
         reporter: outcomes of this reporter's events.
         tool: outcomes of events with a report on this tool.
-        since, until: outcomes of events at this time.
+        since, until: outcomes of events in this time.
     """
 
     event: str | None = None
@@ -67,10 +67,10 @@ def forget(
     actor: str,
     reason: str = "",
 ) -> int:
-    """Voids outcomes, whole events at a time: they stay in the store and no longer count.
+    """Voids outcomes, whole events at a time: they stay in the store but no longer count.
 
-    The same transaction folds the other outcomes again. New reports on these events have no weight. Returns
-    the number of events.
+    The same transaction folds the remaining outcomes again. New reports on these events have no weight.
+    Returns the number of events.
 
     Raises:
         StoreUnavailable: nothing was changed.
@@ -171,8 +171,8 @@ def prune(
 ) -> int:
     """Deletes old events, sums and counts of reporters. Outcomes stay. Returns the number of deleted events.
 
-    events_s, hours_s: the greatest age of an event, and of a sum, in seconds; None keeps all. org: of this
-        organisation only.
+    events_s, hours_s: the greatest age of an event, and of a sum, in seconds; None keeps all. org: deletes
+        only this organisation's.
 
     Raises:
         StoreUnavailable: some of them may be deleted.
@@ -199,8 +199,8 @@ def delete_old_events(
 ) -> int:
     """Deletes at most `most` older events, the oldest first, after their hours were summed. Returns how many.
 
-    now: of the running hour, which is not summed; None for the present. One short transaction that waits for
-        no locked row: the keeper and commands may run at once.
+    now: its hour is not summed; None for the present time. One short transaction that waits for no locked
+        row, so the keeper and commands may run at once.
     """
     return _delete_old(database, tables.selection_events, before, most, org, now)
 
@@ -236,7 +236,7 @@ def _delete_old(
 def _once_summed(
     database: Database, before: datetime, org: str | None, delete: Callable[[sa.Connection], int]
 ) -> int:
-    """Deletes events in a transaction, once all hours before this time are summed."""
+    """Deletes events before this time in a transaction, once all their hours are summed."""
     while True:
         with database.recording() as connection:
             if hours.freeze(connection, before, org):
@@ -247,10 +247,10 @@ def _once_summed(
 def drop_old_months(database: Database, before: datetime) -> int:
     """Drops PostgreSQL's tables of months that ended before this time, and creates tables of the next months.
 
-    Returns the number of dropped events. One transaction, which waits for others for half a second at most.
+    Returns the number of dropped events. One transaction, which waits for a lock for half a second at most.
 
     Raises:
-        StoreUnavailable: others use the tables; try again later.
+        StoreUnavailable: the tables are locked; try again later.
     """
     table = tables.selection_events
     with database.reading() as connection:

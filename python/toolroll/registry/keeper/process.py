@@ -1,7 +1,7 @@
-"""The keeper as a process of its own, so that selections have a service's interpreter to themselves.
+"""The keeper as its own process, so that it does not compete with a service's selections.
 
-The service writes the registry's address and settings to the keeper's input and leaves it open. The keeper
-ends when its input ends: when the service does, however that happens.
+The service writes the registry's address and settings to the keeper's input and leaves it open. The input
+ends with the service, in whatever way the service ends, and the keeper then stops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger("toolroll")
 
 
 class KeeperProcess:
-    """Runs a process that keeps a registry, and starts another one if it ends early."""
+    """Runs a keeper's process, and restarts it if it ends early."""
 
     def __init__(self, url: str, events_s: float | None = EVENTS_S) -> None:
         """url: with the password, which no list of processes shows. Starts nothing yet."""
@@ -54,7 +54,7 @@ class KeeperProcess:
         """Does nothing: the process looks at the inbox by itself."""
 
     def close(self, timeout_s: float) -> None:
-        """Ends the process after its running batch, or after this time."""
+        """Ends the process after its running batch, or when this time is over."""
         if self._pid != os.getpid():  # in the child of a fork: it is the parent's
             return
         self._closing.set()
@@ -93,7 +93,7 @@ class KeeperProcess:
 
 
 def keep(url: str, is_ending: threading.Event, events_s: float | None = EVENTS_S) -> None:
-    """Keeps a registry until the event is set; waits while it does not answer."""
+    """Runs a keeper until the event is set; waits while the registry does not answer."""
     last = ""
     while True:
         try:
@@ -114,7 +114,7 @@ def keep(url: str, is_ending: threading.Event, events_s: float | None = EVENTS_S
 
 
 def main() -> None:
-    """Keeps the registry in the first line of standard input, until that input ends."""
+    """Runs a keeper for the registry in the first line of standard input, until that input ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they reach the whole group; the service decides
     if hasattr(os, "nice"):

@@ -1,1 +1,1 @@
-"""Keeps the records of hosts in one file of each machine, and ships them to the registry."""
+"""Keeps hosts' records in one file for each machine, and ships them to the registry."""

@@ -1,7 +1,7 @@
-"""The outbox: one SQLite file of a machine, which keeps records until they are in the registry.
+"""The outbox: one SQLite file on a machine, which keeps records until they are in the registry.
 
-A record is in the file when `append` returns, even if its process is killed then. Every process of the
-machine appends to the same file, and any of them may ship the records of another one.
+A record is in the file when `append` returns, even if its process is then killed. Every process of the
+machine appends to the same file, and any of them may ship another's records.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def _text(data: bytes) -> str:
 
 
 class _ProcessFile:
-    """The connections of one process. A forked child has its own and never touches its parent's."""
+    """Connections of one process to the file. A forked child never touches its parent's."""
 
     def __init__(self) -> None:
         # One connection for all threads: several would wait for each other in steps of a millisecond.
         self.lock = threading.Lock()
         self.writing: Any = None
-        self.shipping: Any = None  # the shipper's own, so that nobody waits for its disk
+        self.shipping: Any = None  # the shipper's own, so that no other thread waits for its disk
         self.file: tuple[int, int] | None = None
         self.name = os.urandom(8).hex()  # begins the ids of its records
         self.numbers = itertools.count()
@@ -115,18 +115,18 @@ class _ProcessFile:
 
     @property
     def ids(self) -> tuple[str, str]:
-        """The bounds of its records' ids, exclusive."""
+        """The exclusive bounds of its records' ids."""
         return self.name, f"{self.name}g"
 
 
 class Outbox:
     """The file of one machine and one registry. Any thread may append; one thread ships.
 
-    error: why the last record could not be written; None if it was.
+    error: why the last record could not be written; None if it could.
     """
 
     def __init__(self, file: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
-        """Creates no file: the first record does, with its folder. durable: see `Recording`."""
+        """Creates no file yet: the first record does, with its folder. durable: see `Recording`."""
         self.file = file
         self.error: str | None = None
         self._is_synced, self._most_pages = durable == "disk", most_bytes // _PAGE
@@ -137,7 +137,7 @@ class Outbox:
 
     @property
     def ids(self) -> tuple[str, str]:
-        """The bounds of the ids of this process's records, exclusive."""
+        """The exclusive bounds of the ids of this process's records."""
         return self._own.ids
 
     def append(self, *records: tuple[str, float, bytes]) -> None:
@@ -165,7 +165,7 @@ class Outbox:
     # For the thread that ships.
 
     def oldest(self, most: int, others_s: float) -> list[Record]:
-        """The oldest records of this process, and of others' seen `others_s` ago. Raises StoreUnavailable."""
+        """The oldest records: own ones, and others' seen `others_s` ago. Raises StoreUnavailable."""
         own = self._own
         try:
             connection = self._shipping(own)
@@ -194,7 +194,7 @@ class Outbox:
                     raise self._failed(error) from error
 
     def checkpoint(self) -> None:
-        """Moves the log into the file, so that no append has to."""
+        """Moves the write-ahead log into the file, so that no append has to."""
         with suppress(StoreUnavailable, *_ERRORS):
             if (connection := self._shipping(self._own)) is not None:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -215,7 +215,7 @@ class Outbox:
                 raise self._failed(error) from error
 
     def waiting(self) -> tuple[int, float]:
-        """About how many bytes the file has, and the age of the oldest record in seconds."""
+        """About how many bytes of records the file has, and the age of the oldest in seconds."""
         own = self._own
         with own.lock:
             if own.writing is None and (self._is_closed or not self.file.exists()):
@@ -228,7 +228,7 @@ class Outbox:
         return 0, 0.0
 
     def is_half_full(self) -> bool:
-        """Whether the rest of the file is reserved for outcomes."""
+        """Whether only outcomes may still be added."""
         own = self._own
         with own.lock:
             try:
@@ -237,7 +237,7 @@ class Outbox:
                 return True
 
     def problem(self) -> str | None:
-        """Why a record could not be written now, tested without a write; None if nothing is known.
+        """The reason why a record could not be written now, tested without a write; None if none is known.
 
         The file may have become read-only or disappeared since the last record.
         """

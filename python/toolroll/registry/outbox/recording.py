@@ -1,7 +1,7 @@
-"""Events and outcomes of a `Toolroll` over a store: recorded, shipped, and followed when counted.
+"""Events and outcomes of a `Toolroll` over a store: records and ships them, and reads new statistics.
 
-The parts are `Shipper`, `Follower` and `Signer`. One thread ships and follows; catalogs are built in another
-one, so that new statistics wait for no build.
+The parts are `Shipper`, `Follower` and `Signer`. One thread ships and follows; another builds catalogs, so
+that new statistics do not wait for a build.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Recorder:
     ) -> None:
         """Writes nothing yet.
 
-        embedder: its vectors count. exposure_of: (selection, reporter) → exposure. found_in: (exposure,
+        embedder: of the vectors to use. exposure_of: (selection, reporter) → exposure. found_in: (exposure,
             names) → tools in the catalog of its organisation. origin_of: selection → its origin. waiting_in:
-            the tools of these changes whose estimates wait for more reporters. on_shipped: called after
-            records have reached the inbox.
+            changes → the tools whose estimates need more reporters. on_shipped: called after records have
+            reached the inbox.
         """
         self._database, self._options = database, options
         self._full_exposure_of, self._found_in = exposure_of, found_in
@@ -113,7 +113,7 @@ class Recorder:
     ) -> RecordResult:
         """Takes a report on a selection, a receipt or an event's id; see `Toolroll.record`.
 
-        found: for a selection, the tools in the entries that were not shown.
+        found: for a selection, the reported tools that were not shown.
         """
         exposure = self._exposure(picked, org, now, reporter)
         if found is None:
@@ -204,7 +204,7 @@ class Recorder:
         return is_there
 
     def health(self) -> dict[str, Any]:
-        """The waiting records, their age, and the last errors."""
+        """The waiting records, the age of the oldest, and the last errors."""
         return {
             **self.shipper.health(),
             "learning": self.follower.health(),
@@ -239,5 +239,5 @@ class Recorder:
 
 
 def _user_of(selection: Selection) -> str:
-    """The user of a selection, as the reporter of its outcomes."""
+    """The user of a selection, who is the reporter of its outcomes."""
     return stored_reporter(selection.turn.context.user)

@@ -1,10 +1,10 @@
 """Ships a host's events and reports through the outbox to the registry's inbox.
 
-A selection goes into a queue, without waiting. A report is in the outbox when `record` returns. One thread
-makes events of selections and moves the outbox into the inbox, which takes each record once, however often
-it is shipped. The keeper of the registry counts them.
+A selection is queued, without waiting. A report is in the outbox when `record` returns. One thread makes
+events of selections and moves the outbox into the inbox, which takes each record once, however often it is
+shipped. The registry's keeper then processes them.
 
-The more selections wait, the smaller the share of them that becomes events. The dropped ones are counted, and
+The more selections wait, the smaller is the share that becomes events. Dropped selections are counted, and
 the others are a fair sample.
 """
 
@@ -73,7 +73,7 @@ class EventCounts:
 
     Attributes:
         written: as events in the outbox.
-        dropped: without an event, since too many waited or it could not be made.
+        dropped: without an event: too many were waiting, or the event could not be made.
     """
 
     written: int = 0
@@ -81,7 +81,7 @@ class EventCounts:
 
 
 class _QueuedSelection(NamedTuple):
-    """A selection in the queue. at: monotonic. share: its probability to become an event."""
+    """A selection in the queue. at: monotonic seconds. share: the probability that it becomes an event."""
 
     at: float
     selection: Selection
@@ -94,7 +94,7 @@ class _KnownEvent:
 
     Attributes:
         exposure: None if this process has only reports on the event.
-        said: the event's state by the reports of this process.
+        said: the event's state after the reports of this process.
         steps: the number of reports with a change.
     """
 
@@ -125,8 +125,8 @@ class Shipper:
 
         exposure_of: selection → exposure, with the context's user as reporter. messages: returns the form of
             stored messages; None writes no events. origin_of: selection → its origin. on_shipped: called
-            after records have reached the inbox. also: further work of each step; returns the seconds until
-            its next call, and must not raise. is_synced: whether a SQLite registry must have records on its
+            after records have reached the inbox. also: called in each step; returns the seconds until its
+            next call, and must not raise. is_synced: whether a SQLite registry must have records on its
             disk before the outbox deletes them; a server always has.
         """
         self._database, self._outbox, self._is_synced = database, outbox, is_synced
@@ -146,11 +146,11 @@ class Shipper:
         self._kept_at = time.monotonic()  # when a keeper was last seen
 
     def start(self) -> None:
-        """Starts to ship the outbox."""
+        """Starts the thread that ships the outbox."""
         self._worker.wake()
 
     def wake(self) -> None:
-        """Lets the thread, if it is started, take a step soon."""
+        """Lets the thread, if it runs, take a step soon."""
         if self._worker.is_started:
             self._worker.wake()
 
@@ -180,8 +180,8 @@ class Shipper:
         for the system clock.
 
         Raises:
-            InvalidInput: it names a tool that was not shown, cannot be stored, or is one of too many about
-                this event.
+            InvalidInput: it names a tool that was not shown, cannot be stored, or exceeds the number of
+                reports on this event.
             StoreUnavailable: the outbox is full or cannot be written; nothing was recorded.
         """
         if self._pid != os.getpid():
@@ -306,7 +306,7 @@ class Shipper:
         }
 
     def _unkept(self) -> str | None:
-        """A sentence, if no keeper runs, so that nothing is learnt."""
+        """A warning, if no keeper runs, so that nothing is learnt."""
         keeper = self._keeper
         if keeper is None or keeper.is_held or time.monotonic() - self._kept_at < _NOBODY_S:
             return None
@@ -330,9 +330,9 @@ class Shipper:
         return 0.0 if is_full else min(wait_s, _IDLE_S)
 
     def _make_events(self) -> float:
-        """Appends events to the outbox; returns the seconds until the next selection's turn.
+        """Appends events to the outbox; returns the seconds until the next selection is due.
 
-        A selection waits a moment, because a delivery right after it decides the shown tools.
+        A selection waits a moment, because a delivery right after it decides which tools are shown.
         """
         if self._messages_of is not None and self._messages is None and self._queue:
             self._messages = self._messages_of()
@@ -380,7 +380,7 @@ class Shipper:
         return org, seconds(row["at"]), event_to_bytes(row)
 
     def _look(self) -> None:
-        """Sometimes reads whether a keeper runs."""
+        """From time to time, reads whether a keeper runs."""
         is_held = self._keeper is not None and self._keeper.is_held
         if time.monotonic() - self._looked_at >= (_LOOK_S if is_held else _IDLE_S):
             self._keeper = state_of(self._database)
@@ -405,7 +405,7 @@ class Shipper:
         return len(records) == _RECORDS
 
     def _check_inbox(self) -> None:
-        """Raises StoreUnavailable if too much waits for the keeper: the outbox of each host has a limit."""
+        """Raises StoreUnavailable if too many records wait for the keeper: they then stay in the outbox."""
         if time.monotonic() - self._counted_at < _COUNT_S:
             return
         some = sa.select(tables.inbox.c.id).limit(MOST_INBOX).subquery()
@@ -429,7 +429,7 @@ class Shipper:
 
 
 def _inbox_row(record: Record) -> dict[str, Any]:
-    """A record as the inbox can store it, so that damage in the file does not hold up other records.
+    """A record in a form that the inbox can store, so that a damaged record does not block others.
 
     The keeper refuses and logs a record with damaged bytes.
     """
@@ -444,10 +444,10 @@ def _inbox_row(record: Record) -> dict[str, Any]:
 
 
 def _is_within(share: float, event_id: str) -> bool:
-    """Whether an event is in a sample of this share. A larger sample contains the smaller."""
+    """Whether an event is in a sample of this share. A larger sample contains every smaller one."""
     return share >= 1 or zlib.crc32(event_id.encode()) < share * 2**32
 
 
 def _most_selections(selection: Selection) -> int:
-    """The greatest number of selections from such a catalog that may wait in memory."""
+    """The most selections from such a catalog that may wait in memory."""
     return max(64, MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog)))

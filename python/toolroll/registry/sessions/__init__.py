@@ -1,1 +1,1 @@
-"""Keeps conversations in the store, so that they survive restarts and move between processes."""
+"""Stores conversations in the database, so that they survive restarts and move between processes."""

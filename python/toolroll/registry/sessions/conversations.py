@@ -1,9 +1,9 @@
 """The conversations of a `Toolroll` over a store: read when they continue, written by compare-and-set.
 
 A conversation is one row with a version. If another process has written it since it was read, its state is
-read again, the changes of this process are applied to it, and the result is written. If the store does not
-answer, a conversation continues with the state of this process, and its changes wait for the store: a chat
-never fails because its session cannot be read or written.
+read again, this process's changes are applied to it, and the result is written. If the store does not answer,
+a conversation continues with the state in this process, and its changes wait for the store: a chat never
+fails because its session cannot be read or written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAIT_S = 2.0  # the longest wait of an event loop for the store
 MOST_WAITING = 10_000  # conversations; beyond, the changes that have waited longest are dropped
 _MOST_TRIES = 16  # of a write that other processes are faster than
 _AT_ONCE = 256  # waiting conversations that are written on the side
-_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
+_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after this time means no answer; the time without calls that follows
 _RETRY_S = 0.05  # between two attempts of `flush`
 _PRUNE_EVERY_S, _PRUNED = 3_600.0, 500  # how often expired sessions are deleted, and how many at a time
 
@@ -44,7 +44,7 @@ class StoredConversation(LiveConversation):
 
     Attributes:
         key: in the store.
-        version: of the stored state under this one; 0 for none.
+        version: of the stored state on which this one is based; 0 for none.
         writing: held while the conversation is read or written.
     """
 
@@ -58,19 +58,19 @@ class StoredConversation(LiveConversation):
         self.writing = threading.Lock()
 
     def read(self) -> tuple[ConversationState, int, tuple[Change, ...]]:
-        """The state, the stored version under it, and the changes since that version."""
+        """The state, the stored version on which it is based, and the changes since that version."""
         with self._lock:
             return self.state, self.version, self.unwritten or ()
 
     def is_written(self, version: int, changes: tuple[Change, ...]) -> None:
-        """Notes that a state with these changes was written."""
+        """Records that a state with these changes was written."""
         with self._lock:
             self.version = version
             written = set(map(id, changes))
             self.unwritten = tuple([one for one in self.unwritten or () if id(one) not in written])
 
     def rebase(self, stored: ConversationState, version: int) -> None:
-        """Applies the unwritten changes to a state of the store."""
+        """Applies the unwritten changes to a state from the store."""
         while True:
             before, _, changes = self.read()
             state = stored.with_vectors_of(before)
@@ -90,7 +90,7 @@ _StoreCall: TypeAlias = Callable[[StoredConversation], None]
 
 @dataclass(slots=True)
 class SessionCounts:
-    """The work of this process.
+    """Counts of this process.
 
     Attributes:
         timeouts: calls without an answer in time.
@@ -108,7 +108,7 @@ class SessionCounts:
 class StoredConversations:
     """Reads a conversation when it continues, and writes it when it changes. Safe to share between threads.
 
-    The child of a fork begins without conversations: its parent writes what waits.
+    The child of a fork begins without conversations: its parent writes the waiting ones.
     """
 
     def __init__(self, database: Database, calls: CallPool, most: int, lifetime_s: float | None) -> None:
@@ -134,7 +134,7 @@ class StoredConversations:
         self._waiting: dict[Key, StoredConversation] = {}  # in the order in which they began to wait
         self._counts, self._counting = SessionCounts(), threading.Lock()
         self._failing: str | None = None
-        self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
+        self._away_until = 0.0  # monotonic: no calls of an unresponsive store until then
 
     # Callers wait for these.
 
@@ -161,7 +161,7 @@ class StoredConversations:
         return live
 
     def save(self, live: LiveConversation) -> None:
-        """Writes the newest state; in an event loop a moment later."""
+        """Writes the newest state. In an event loop, the write follows a moment later."""
         assert isinstance(live, StoredConversation)
         if _in_event_loop():
             self._wait(live)
@@ -174,7 +174,7 @@ class StoredConversations:
         await self._aattempt(self._write, live)
 
     def later(self, live: LiveConversation) -> None:
-        """Leaves the newest state to the next `save` or to `write_waiting`."""
+        """Leaves the newest state to the next `save` or `write_waiting`."""
         assert isinstance(live, StoredConversation)
         self._wait(live)
 
@@ -210,9 +210,9 @@ class StoredConversations:
     # Others call these on the side.
 
     def write_waiting(self) -> None:
-        """Writes some waiting conversations, and sometimes deletes expired ones.
+        """Writes some waiting conversations, and from time to time deletes expired ones.
 
-        A thread that may wait calls this after the store has answered.
+        Called by a thread that may wait, after the store has answered.
         """
         for live in list(self._waiting.values())[:_AT_ONCE]:
             if not self._attempt(self._write, live):
@@ -240,7 +240,7 @@ class StoredConversations:
         return True
 
     def close(self, timeout_s: float) -> None:
-        """Writes as much as it can in this time."""
+        """Writes as much as possible in this time."""
         if not self.flush(timeout_s):
             self._drop(len(self._waiting), "the store did not take them before the end")
 
@@ -261,7 +261,7 @@ class StoredConversations:
             self._take(live, self._rows.read(live.key))
 
     def _take(self, live: StoredConversation, stored: StoredSession | None) -> None:
-        """Takes over the state of the store, if its version is new to this process."""
+        """Uses the state of the store, if its version is new to this process."""
         version = 0 if stored is None else stored.version
         if version == live.version:
             return
@@ -296,7 +296,7 @@ class StoredConversations:
     def _attempt(self, call: _StoreCall, live: StoredConversation) -> bool:
         """Calls the store in the caller's thread: another one would cost more. Returns whether it answered.
 
-        The store gives up after two seconds. Then nobody waits for it for a while.
+        The store gives up after two seconds. Then no call waits for it for a while.
         """
         if time.monotonic() < self._away_until:
             return self._fail(live, StoreUnavailable("the store did not answer"))

@@ -1,4 +1,4 @@
-"""The key of a session in the store: organisation and id, as both databases can hold them."""
+"""The key of a session in the store: organisation and id, in a form that both databases can store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def key_of(org: str, session: str) -> Key:
 
 @lru_cache(maxsize=4_096)
 def whole_key_of(org: str, session: str) -> Key:
-    """`key_of`; also raises InvalidInput for a name that looks cut, which may be another session's."""
+    """`key_of`; also raises InvalidInput for an id that looks cut, which may be another session's."""
     for text in (org, session):
         if _SHORTENED.search(text):
             raise InvalidInput(f"session: {text[-40:]!r} ends like a shortened name, must be the whole name")

@@ -1,7 +1,7 @@
 """Sessions in the database: each is one row with a version, and is replaced by compare-and-set.
 
-A version is a random number that changes with each write. So a session never has the version of a deleted
-one with its id.
+A version is a random number that changes with each write. So a new session never has the version of a deleted
+one with the same id.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SessionSummary(JsonRecord):
 class SessionStore:
     """The sessions of a database. Safe to share between threads; every call waits for the database.
 
-    `read`, `write` and `forget` wait for two seconds at the most.
+    `read`, `write` and `forget` wait for two seconds at most.
     """
 
     def __init__(self, database: Database, lifetime_s: float | None = LIFETIME_S) -> None:
@@ -96,11 +96,11 @@ class SessionStore:
     def write(self, key: Key, turn: int, record: str, version: int) -> int | None:
         """Writes the session if it still has this version, and returns the new version.
 
-        Returns None if the session was written, deleted or created since: read it again. record: a JSON
+        Returns None if the session was written, deleted or created meanwhile: read it again. record: a JSON
         object, as text. version: from `read` or `write`; 0 for a new session.
 
         Raises:
-            StoreUnavailable: nothing was written, or nobody knows: read it again.
+            StoreUnavailable: perhaps nothing was written: read it again.
         """
         now, new = _now(), (int.from_bytes(os.urandom(8), "big") >> 2) or 1
         values = {
@@ -120,7 +120,7 @@ class SessionStore:
         """Deletes the session. Returns whether there was one.
 
         Raises:
-            StoreUnavailable: nothing was deleted, or nobody knows.
+            StoreUnavailable: perhaps nothing was deleted.
         """
         _, gone = self._database.at_once(_FORGET, {"of_org": key[0], "of_session": key[1]})
         return gone > 0
@@ -130,8 +130,8 @@ class SessionStore:
     ) -> int:
         """Deletes expired and old sessions. Returns how many.
 
-        older_than_s: seconds since the last write; 0 for all sessions, None for expired ones only. org: of
-            this organisation only. most: the greatest number to delete.
+        older_than_s: seconds since the last write; 0 for all sessions, None for expired ones only. org:
+            deletes only this organisation's. most: the greatest number to delete.
 
         Raises:
             StoreUnavailable: some of them may be deleted.
@@ -165,9 +165,10 @@ class SessionStore:
         limit: int = 50,
         before: datetime | None = None,
     ) -> tuple[SessionSummary, ...]:
-        """Sessions, the latest first, also expired ones that are not deleted yet.
+        """Sessions, the latest first, including expired ones that are not deleted yet.
 
-        org: of this organisation only. limit: the greatest number. before: last written before this time.
+        org: lists only this organisation's. limit: the greatest number. before: only sessions last written
+            before this time.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` has no time zone.
@@ -192,7 +193,7 @@ class SessionStore:
 
     @cached_property
     def _packed(self) -> sa.ColumnElement[Any]:
-        """The record, which is JSON already: no type of the column encodes it again."""
+        """The record, unchanged: it is JSON already, so no type of the column encodes it again."""
         packed = sa.bindparam("packed", type_=sa.Text)
         return packed if self._database.dialect == "sqlite" else sa.cast(packed, _C.record.type)
 
@@ -206,7 +207,7 @@ class SessionStore:
 
     @cached_property
     def _begin(self) -> Any:
-        """Inserts the session, also in place of one that has expired."""
+        """Inserts the session, or replaces one that has expired."""
         row = {
             **{name: sa.bindparam(name) for name in ("turn", "version", "updated_at", "expires_at")},
             "org": sa.bindparam("of_org"),

@@ -34,12 +34,12 @@ def insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> N
 
 
 def insert_in_batches(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
-    """Inserts rows, and yields the GIL in between; a row whose key exists is an error."""
+    """Inserts rows, and yields the GIL in between. A row whose key exists is an error."""
     _write(connection, table, rows, "")
 
 
 def add_missing(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
-    """Inserts rows, and yields the GIL in between; skips a row whose key exists."""
+    """Inserts rows, and yields the GIL in between. Skips rows whose keys exist."""
     _write(connection, table, rows, " ON CONFLICT DO NOTHING")
 
 
@@ -53,8 +53,8 @@ def merge(
 ) -> None:
     """Inserts rows, or updates the row with the same key, and yields the GIL in between.
 
-    added: columns that become sums. later: columns that get the greater value. Other columns get the new
-        value, unless it is NULL.
+    added: columns to which the new value is added. later: columns that keep the greater value. Other columns
+        get the new value, unless it is NULL.
     """
     quote, dialect = connection.dialect.identifier_preparer.quote, connection.dialect
     into, most = quote(table.name), "GREATEST" if dialect.name == "postgresql" else "MAX"
@@ -74,7 +74,7 @@ def merge(
 
 
 def update(connection: sa.Connection, table: sa.Table, rows: Iterable[Row]) -> None:
-    """Sets columns of the rows with these keys, and yields the GIL in between; skips a key without a row.
+    """Sets columns of the rows with these keys, and yields the GIL in between. Skips unknown keys.
 
     rows: the columns of the primary key, and the columns to set.
     """
@@ -105,7 +105,7 @@ def _write(
     *,
     at_once: bool = False,
 ) -> None:
-    """Inserts rows. at_once: whether one statement on PostgreSQL has several rows, too."""
+    """Inserts rows. at_once: whether one statement may insert several rows on PostgreSQL, too."""
     rest = iter(rows)
     if (first := next(rest, None)) is None:
         return
@@ -127,7 +127,7 @@ def _row_marks(marks: Sequence[str], n: int) -> str:
 
 
 def _converted(rows: Iterable[Row], convert: _Converter) -> Iterator[list[tuple[Any, ...]]]:
-    """The driver's values, in a batch for each call; yields the GIL after a row."""
+    """The driver's values, one batch for each call. Yields the GIL after a row."""
     yielder = GilYielder()
 
     def values() -> Iterator[tuple[Any, ...]]:
@@ -139,7 +139,7 @@ def _converted(rows: Iterable[Row], convert: _Converter) -> Iterator[list[tuple[
 
 
 def _into(connection: sa.Connection, table: sa.Table, row: Row) -> str:
-    """The table and the columns of the row in SQL."""
+    """SQL for the table and the columns of the rows."""
     quote = connection.dialect.identifier_preparer.quote
     return f"{quote(table.name)} ({', '.join(map(quote, row))})"
 

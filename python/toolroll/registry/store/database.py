@@ -51,7 +51,7 @@ class Write:
         revision: the registry's revision afterwards; every changed row gets it.
         actor, org: the author, and the owner of the changed rows.
         at: the time of all changes, in UTC.
-        digests: gets each policy row that changes.
+        digests: records each changed policy row.
     """
 
     connection: sa.Connection
@@ -163,8 +163,8 @@ class Database:
     def reading(self, *, is_single: bool = False) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, even if others write meanwhile.
 
-        is_single: for a single statement, which needs no transaction. Saves four round trips of six, for
-            questions that every process asks all the time. Waits while another process rebuilds the table.
+        is_single: for a single statement, which needs no transaction. This saves four round trips of six, for
+            frequent queries. Waits while another process rebuilds the table.
         """
         with self._translated(), self._connected().connect() as connection:
             if self.dialect == "postgresql" and is_single:
@@ -230,7 +230,7 @@ class Database:
                 yield connection
 
     def _limits(self, connection: sa.Connection, longest_s: float) -> list[str]:
-        """Settings of a transaction, so that a writer that hangs does not block all others for long."""
+        """Time limits of a transaction, so that a stuck writer does not block all others for long."""
         limits = {
             "lock_timeout": f"{self._wait_s * 1000:.0f}ms",
             "idle_in_transaction_session_timeout": f"{IDLE_S:.0f}s",
@@ -253,11 +253,11 @@ class Database:
                 yield connection
 
     def at_once(self, statement: sa.Executable, values: Mapping[str, Any]) -> tuple[sa.Row[Any] | None, int]:
-        """Runs one statement quickly. Returns the first row that it finds, and how many rows it has written.
+        """Runs one statement quickly. Returns the first row found, and the number of rows written.
 
-        The statement is a transaction of its own, and its commit does not wait for the disk: a power cut may
-        lose the last statements, the end of the process loses none. Raises StoreUnavailable if it waits for
-        two seconds.
+        The statement is its own transaction, whose commit does not wait for the disk: a power cut may lose
+        the last statements, the end of the process does not. Raises StoreUnavailable if it waits for two
+        seconds.
         """
         try:
             self._connected()
@@ -276,8 +276,8 @@ class Database:
     def close(self) -> None:
         """Closes the connections. Using the database afterwards raises StoreUnavailable.
 
-        Calls of other threads that wait for PostgreSQL also raise it, within 0.1 s. A call that waits for a
-        lock of SQLite ends by itself.
+        Other threads' calls that wait for PostgreSQL also raise it, within 0.1 s. A call that waits for a
+        lock of SQLite ends normally.
         """
         self._is_closing.set()
         if os.getpid() == self._pid:
@@ -285,7 +285,7 @@ class Database:
                 engine.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
-        """Identifies the SQLite file; the value changes if another file takes its place.
+        """Identifies the SQLite file. The value changes if another file replaces it.
 
         Raises StoreUnavailable if the file does not exist.
         """
@@ -299,7 +299,7 @@ class Database:
         raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
 
     def own_connection(self) -> Any:
-        """A connection of the driver outside the pool, for listening. The caller closes it."""
+        """A driver connection outside the pool, for notifications. The caller closes it."""
         with translated(self._listen, self._wait_s, writes=False):
             self._connected()
             connection = self._listening.connect()

@@ -1,4 +1,4 @@
-"""Translates errors of databases into toolroll's errors: what happened, and what to do about it.
+"""Translates errors of databases into toolroll's errors: what happened, and how to react.
 
 No exception of SQLAlchemy or of a driver leaves the store, so a caller can distinguish "try again" from
 "wrong request" without knowing the database.
@@ -98,7 +98,7 @@ _UNREADABLE = re.compile(r"Could not decode to UTF-8|malformed JSON")
 
 
 class DamagedRow(StoreUnavailable):
-    """The database answers, but holds a value that its column does not allow."""
+    """The database answers, but a stored value is not valid for its column."""
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def translated(address: Address, wait_s: float, *, writes: bool = True) -> Itera
 
 
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: bool = True) -> ToolrollError:
-    """The translation of an error."""
+    """Translates an error."""
     if isinstance(error, exc.TimeoutError):
         return StoreUnavailable(
             f"{address.text}: all connections of this process are in use", retry_after_s=1

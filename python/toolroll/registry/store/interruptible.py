@@ -1,8 +1,8 @@
-"""A connection to PostgreSQL that ends a wait when nobody needs the answer any more.
+"""A connection to PostgreSQL that stops waiting when the answer is no longer needed.
 
 A wait ends when the database is closed, when the call is given up (`is_given_up`), or after a time without
 data. Otherwise a thread would wait until the operating system finds the connection dead, many seconds after
-the `close` of its database; behind a proxy that still confirms packets, it would wait forever.
+its database was closed; behind a proxy that still confirms packets, it would wait forever.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from toolroll.runtime.threads import is_given_up
 
 
 def connection_class(is_closing: Event, silence_s: float | None = None) -> type[psycopg.Connection[Any]]:
-    """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
+    """A class of connections whose calls fail within 0.1 s after `is_closing` is set.
 
-    It also fails when its `CallPool` or `give_up_after` gives it up.
+    Attempts to connect fail, too, and so does a call that a `CallPool` or `give_up_after` gives up.
 
     silence_s: the longest time without data from the server; None for no limit.
 
@@ -52,7 +52,7 @@ class _Interrupted(psycopg.OperationalError):
 def _until(
     is_closing: Event, silence_s: float | None, steps: Generator[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """Runs the steps; raises an error instead of a wait that nobody needs."""
+    """Runs the steps; raises an error instead of an unneeded wait."""
     limit_s = float("inf") if silence_s is None else silence_s
     try:
         event = next(steps)

@@ -1,4 +1,4 @@
-"""Signals that a registry has changed, for less than a query costs.
+"""Signals that a registry has changed, at less cost than a query.
 
 Signals are hints: they may be duplicated, spurious or lost, with their connection or in a pooler. So callers
 must still poll `Database.revision`.
@@ -41,19 +41,19 @@ _open: list[Any] = []
 
 
 class Signals:
-    """Hears changes of one database. One thread may ask at a time; no answer waits.
+    """Listens for changes of one database. One thread may ask at a time; `hear` does not wait for changes.
 
     It listens for notifications on PostgreSQL. On SQLite it reads a counter that every commit of another
     connection changes.
 
     Attributes:
-        failing: why it hears nothing at the moment, or None.
-        hearing: a lock that is held during a question. A process takes it to fork, because SQLite's own locks
-            would stay locked in the child.
+        failing: why it gets no signals at the moment, or None.
+        hearing: a lock held during `hear`. A process holds it during a fork, because SQLite's own locks would
+            stay locked in the child.
     """
 
     def __init__(self, database: Database, *, listens: bool = True) -> None:
-        """Connects with the first `hear`. listens: without it, `hear` always returns NOTHING."""
+        """Connects with the first `hear`. listens: if False, `hear` always returns NOTHING."""
         self._database, self.listens = database, listens
         self.failing: str | None = None
         self._begin()
@@ -87,7 +87,7 @@ class Signals:
         return Signal.NOTHING
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Closes the connection; waits up to `timeout_s` for the end of a question."""
+        """Closes the connection; waits up to `timeout_s` for the end of a running `hear`."""
         self._is_closed = True
         if os.getpid() == self._pid and self.hearing.acquire(timeout=max(0.0, timeout_s)):
             self._disconnect()
@@ -143,7 +143,7 @@ class Signals:
                 connection.close()
 
     def _check(self, connection: Any) -> None:
-        """Raises InvalidInput if the connection is to another registry than the database's."""
+        """Raises InvalidInput if the connection leads to another registry than the database's."""
         with self._database.reading() as ours:
             made_at = created_at(ours)
         if connection.execute("SELECT created_at FROM registry_state").fetchone() != (made_at,):

@@ -1,4 +1,4 @@
-"""Gives each month of events and outcomes a table on PostgreSQL, ahead of time, and drops it as a whole.
+"""Gives each month of events and outcomes its own table on PostgreSQL, and drops it as a whole.
 
 Deleting a month row by row would write as much as inserting it, and autovacuum would have to clean up. Rows
 of a month without a table, such as from a clock that is years off, go to the default partition. SQLite keeps
@@ -21,7 +21,7 @@ _QUICKLY = "SET LOCAL lock_timeout = '500ms'"  # a wait for a whole table blocks
 
 
 def month_of(at: datetime) -> datetime:
-    """The first moment of the month in UTC."""
+    """The beginning of the month in UTC."""
     return at.astimezone(timezone.utc).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -35,7 +35,7 @@ def make_ahead(connection: sa.Connection, now: datetime) -> int:
 
     Moves rows of these months from the default partition. Waits half a second at most.
 
-    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if the table is locked; try again later.
     """
     if connection.dialect.name != "postgresql":
         return 0
@@ -87,7 +87,7 @@ def drop_before(connection: sa.Connection, table: sa.Table, before: datetime) ->
 
     For a table above 100,000 rows, the number is the server's estimate: counting would take too long.
 
-    Raises sqlalchemy.exc.DBAPIError if others use the table; try again later.
+    Raises sqlalchemy.exc.DBAPIError if the table is locked; try again later.
     """
     gone = 0
     for name, end in months(connection, table):

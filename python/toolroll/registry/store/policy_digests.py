@@ -1,9 +1,9 @@
 """Digests of an organisation's policy rows, which show that another program changed or removed a row.
 
 Each row has a digest of the columns that policy reads. An organisation's digest of a table is the sum of its
-rows' digests, modulo 2^128: the order of rows does not matter, and an edit adds and subtracts without reading
-other rows, in its own transaction. The registry's state has the sum over all organisations' digests, so that
-nobody can remove an organisation's digests unnoticed.
+rows' digests, modulo 2^128: the order of rows does not matter, and an edit adds and subtracts in its own
+transaction, without reading other rows. The registry's state has the sum over all organisations' digests, so
+that removed digests are noticed.
 
 No key is involved: digests show accidents and edits by hand, not an attacker who writes digests, too.
 """
@@ -56,7 +56,7 @@ def digest_of_tiers(tiers: Iterable[str]) -> int:
 
 
 def parts_of(table: sa.Table, row: Row) -> Digests:
-    """The digests that a row adds to its organisation's."""
+    """A row's digest by part, to add to its organisation's digests."""
     digest = digest_of(table, row)
     if table is tables.tools and row["public"]:
         return {table.name: digest, PUBLIC: digest}
@@ -72,14 +72,14 @@ class DigestChanges:
         self._changes: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def replace(self, table: sa.Table, before: Row | None, after: Row | None) -> None:
-        """Notes the replacement of a row. before: None for a new row. after: None for a removed row."""
+        """Records a changed row. before: None for a new row. after: None for a removed row."""
         for row, sign in ((before, -1), (after, 1)):
             if row is not None:
                 for part, digest in parts_of(table, row).items():
                     self._changes[row["org"]][part] += sign * digest
 
     def replace_tiers(self, before: Iterable[str], after: Iterable[str]) -> None:
-        """Notes the replacement of the list of tiers."""
+        """Records a changed list of tiers."""
         self._changes[""][TIERS] += digest_of_tiers(after) - digest_of_tiers(before)
 
     def write(self, connection: sa.Connection) -> None:
@@ -97,7 +97,7 @@ class DigestChanges:
 
 
 def summed(several: Iterable[Digests]) -> dict[str, int]:
-    """The sums of the digests that are not 0."""
+    """The sums of digests, without sums of 0."""
     found: Counter[str] = Counter()
     for digests in several:
         found.update(digests)
@@ -127,7 +127,7 @@ def read_total(connection: sa.Connection) -> int:
 
 
 def parsed(text: object) -> int:
-    """The digest in a stored text; −1, which no digest equals, for a damaged text."""
+    """The digest in a stored text; for a damaged text −1, which equals no digest."""
     try:
         return int(str(text), 16)
     except ValueError:
@@ -147,7 +147,7 @@ def computed(connection: sa.Connection) -> dict[str, Digests]:
 
 
 def replace_all(connection: sa.Connection, digests: Mapping[str, Digests]) -> None:
-    """Writes the digests of all organisations. The caller holds the lock of writers."""
+    """Replaces the digests of all organisations. The caller holds the lock of writers."""
     connection.execute(sa.delete(tables.policy_digests))
     if rows := [{"org": org, "digests": _as_json(parts)} for org, parts in digests.items()]:
         connection.execute(sa.insert(tables.policy_digests), rows)

@@ -1,7 +1,7 @@
-"""A copy of a registry's database for reports, so that they cost the primary nothing.
+"""A copy of a registry's database for reports, so that they do not burden the primary.
 
-The copy may lag, refuse or be away. A report then fails: the primary must not get the load of reports just
-when servers fail. See decision 83.
+The copy may lag, refuse or be unreachable. Reports then fail instead of using the primary, which must not get
+their load just when servers fail. See decision 83.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ReadReplica(Database):
         return super()._translated()
 
     def _know(self, connection: sa.Connection, made_at: datetime | None) -> None:
-        """Checks that the copy has this schema, and was made at the same time as the primary."""
+        """Checks that the copy has this schema, and that copy and primary were made at the same time."""
         found, wanted = schema.revision_of(connection, self._address), schema.REVISIONS[-1]
         if found != wanted:
             has = "no registry" if found is None else f"schema {found}"
@@ -92,7 +92,7 @@ class ReadReplica(Database):
         self._is_known = True
 
     def _made_at(self) -> datetime | None:
-        """The time at which the primary's registry was made; None if it is not compared, or already was."""
+        """The time at which the primary's registry was made; None if no comparison is needed."""
         if self._primary is None or self._is_known:
             return None
         with self._primary.reading() as connection:

@@ -32,7 +32,7 @@ def written_at(connection: sa.Connection, revision: int) -> datetime | None:
 def changed_orgs(connection: sa.Connection, since: int, revision: int) -> frozenset[str] | None:
     """The owners of all changes above `since`, "" for the platform. Reads the audit log alone.
 
-    None if the log does not tell: somebody has raised the revision by hand.
+    Returns None if the log is incomplete because somebody raised the revision by hand.
     """
     query = sa.select(_LOG.org, _LOG.revision).where(_LOG.revision > since).distinct()
     rows = connection.execute(query).all()

@@ -17,7 +17,7 @@ def read_rows(
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The values of these columns in each row."""
+    """The values of these columns, row by row."""
     query = sa.select(*columns).where(*where).order_by(*order_by).limit(limit)
     names = [column.name for column in columns]
     for row in connection.execute(query):

@@ -1,7 +1,7 @@
-"""The SQLite file in the file system: its identity, and the right to write it.
+"""The SQLite file in the file system: its identity, and whether it can be written.
 
-A connection keeps the file that it opened, whatever happens to the name. If somebody replaces the file by a
-backup, the connection would still read the old file, and its writes would be lost.
+A connection keeps its open file even if the name now belongs to another file. If a backup replaced the file,
+the connection would still read the old file, and its writes would be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Identity = tuple[int, ...]
 
 
 def find(address: Address, path: Path, create: bool) -> None:
-    """Creates the file if it does not exist and `create` is set.
+    """Checks that the file exists; with `create`, creates a missing one.
 
     Raises NotFound if it does not exist, and StoreUnavailable if it cannot be opened or created.
     """
@@ -35,7 +35,7 @@ def find(address: Address, path: Path, create: bool) -> None:
 
 
 def identity(address: Address, path: Path) -> Identity:
-    """A value that changes if an old connection would read other data than a new one.
+    """A value that changes if a new connection would open other data than an old one.
 
     Raises StoreUnavailable if the file does not exist.
     """
@@ -66,7 +66,7 @@ def may_write(path: Path) -> bool:
 
 
 def has_log(path: Path) -> bool:
-    """Whether the log beside the file has changes that the file lacks."""
+    """Whether the write-ahead log has changes that the file lacks."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except OSError:
@@ -74,7 +74,7 @@ def has_log(path: Path) -> bool:
 
 
 def log_of(path: Path) -> Identity | None:
-    """The identity of the log file, or None."""
+    """The identity of the write-ahead log, or None."""
     try:
         found = os.stat(f"{path}-wal")
     except OSError:
@@ -83,7 +83,7 @@ def log_of(path: Path) -> Identity | None:
 
 
 def open_as(path: Path) -> str:
-    """The options of the URI that opens the file."""
+    """The options in the URI that opens the file."""
     if may_write(path):
         return "mode=rw"  # a missing file is an error, not a new registry
     # Reading with a log needs files beside it, which this process cannot create. Without a log nobody writes

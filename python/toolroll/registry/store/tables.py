@@ -4,7 +4,7 @@ The types hide the differences of the two databases: text is compared by its byt
 keeps the order of its keys (models read them in that order), and a vector is an array or packed float32.
 `schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
-Types and constraints let a column hold only values of its kind. On SQLite the tables are STRICT.
+Types and constraints restrict a column to values of its kind. On SQLite the tables are STRICT.
 
 Rows of catalogs and policy have a `revision`: the registry's revision at their last change. Deleting such a
 row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
@@ -36,7 +36,7 @@ def json_text(value: Any) -> str:
 
 
 def _stored_as(name: str) -> Callable[[type[Any]], type[Any]]:
-    """Names a type's kind in SQLite's STRICT tables: INTEGER, REAL, TEXT or BLOB."""
+    """Names the type's storage in SQLite's STRICT tables: INTEGER, REAL, TEXT or BLOB."""
 
     def register(type_: type[Any]) -> type[Any]:
         compiles(type_, "sqlite")(lambda *_, **__: name)
@@ -182,7 +182,7 @@ metadata = sa.MetaData(
 
 
 def _governed() -> tuple[sa.Column[Any], ...]:
-    """The columns of rows that people edit; see `GovernedRow`."""
+    """The columns that all editable rows share; see `GovernedRow`."""
     return (
         _counted("version"),
         sa.Column("created_at", Instant, nullable=False),
@@ -194,13 +194,13 @@ def _governed() -> tuple[sa.Column[Any], ...]:
 
 
 def _one_of(name: str, words: Iterable[str]) -> sa.Column[Any]:
-    """A column of one of these words."""
+    """A column that holds one of these words."""
     known = ", ".join(f"'{word}'" for word in sorted(words))
     return sa.Column(name, Words, sa.CheckConstraint(f"{name} IN ({known})", name=name), nullable=False)
 
 
 def _required(type_: Any, *names: str) -> tuple[sa.Column[Any], ...]:
-    """Columns of this type without NULL."""
+    """NOT NULL columns of this type."""
     return tuple(sa.Column(name, type_, nullable=False) for name in names)
 
 
@@ -213,7 +213,7 @@ def _words(*names: str) -> tuple[sa.Column[Any], ...]:
 
 
 def _counted(name: str, type_: TypeEngine[Any] = sa.Integer()) -> sa.Column[Any]:  # noqa: B008
-    """A column that counts from 1."""
+    """A column of numbers from 1 on."""
     return sa.Column(name, type_, sa.CheckConstraint(f"{name} > 0", name=name), nullable=False)
 
 
@@ -235,7 +235,7 @@ def _also_run(
 
 
 def _make_append_only(table: sa.Table, same_key: str) -> None:
-    """Adds triggers that refuse to change or delete rows. same_key: the condition of rows with NEW's key."""
+    """Adds triggers that refuse to change or delete rows. same_key: the condition for rows with NEW's key."""
     problem = f"{table.name} only grows: its rows are neither changed nor deleted"
     refuse = f"BEGIN SELECT RAISE(ABORT, '{problem}'); END"
     sqlite = [
@@ -424,7 +424,7 @@ logged_tools = sa.Table(
     sa.Column("number", Number, primary_key=True, autoincrement=True),
     _word("name"),
     *_required(Number, "arm", "intent", "tool_group"),
-    sa.Column("stamp", Number, nullable=False),  # random: tells two histories with the same numbers apart
+    sa.Column("stamp", Number, nullable=False),  # random: distinguishes two histories with the same numbers
     sa.UniqueConstraint("intent", "name", "arm", "tool_group"),
 )
 

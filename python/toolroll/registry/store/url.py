@@ -29,7 +29,7 @@ class Address:
         dialect: "sqlite" or "postgresql".
         text: the URL for messages and logs: without password and options.
         url: for SQLAlchemy.
-        path: the absolute path of a SQLite file, else None.
+        path: the absolute path of the SQLite file; None for PostgreSQL.
     """
 
     dialect: Dialect
@@ -69,7 +69,7 @@ class Address:
         return cls("postgresql", shown.render_as_string(), url)
 
     def without_password(self, message: str) -> str:
-        """The message with the password masked, in case a driver quotes it."""
+        """The message with the password masked, in case a driver quoted it."""
         for secret in (self.url.password, self.url.query.get("password")):
             if isinstance(secret, str) and secret:
                 message = message.replace(secret, "***")

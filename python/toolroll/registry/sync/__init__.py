@@ -1,4 +1,4 @@
-"""Syncs and imports definitions: checks them, plans the steps as a value, applies all of them or none.
+"""Syncs and imports definitions: checks them, makes a plan, and applies all of it or nothing.
 
 `payload`, `planner` and `trust` are pure; only `registry_state` and `sync` use a database.
 """

@@ -115,7 +115,7 @@ class Payload:
 
 
 def _source_hash(tool: Tool) -> str:
-    """The hash of the fields that the source sends: an empty list of examples differs from no list."""
+    """The hash of the fields in the definition. An empty list of examples differs from a missing one."""
     parts = [checked_hash(tool), *sorted(tool.keys or ())]
     parts += (
         f"{name}={value}" for name in GOVERNED if (value := getattr(tool, name)) != getattr(_PLAIN, name)
@@ -126,7 +126,7 @@ def _source_hash(tool: Tool) -> str:
 def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, dict[str, Any]]:
     """Toolkits with the keywords and patterns of their routes.
 
-    A route to several toolkits counts for each. A route may name a toolkit that nothing else declares.
+    A route to several toolkits counts for each of them. A route may be the only declaration of a toolkit.
     """
     declared: dict[str, Toolkit] = {}
     for toolkit in definitions.toolkits:
@@ -141,7 +141,7 @@ def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, di
             declared.setdefault(name, Toolkit(name))
             keywords.setdefault(name, {}).update(zip(route.keywords, modes, strict=True))
             patterns.setdefault(name, {}).update(dict.fromkeys(route.patterns))
-    try:  # the registry must not store what no catalog can read
+    try:  # the registry must not store content that no catalog can read
         RouteTable.of(0, definitions.routes, dict.fromkeys(declared, NO_ROWS))
     except InvalidDefinition as error:
         problems.append(error)

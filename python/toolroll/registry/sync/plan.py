@@ -38,13 +38,14 @@ class ToolStep:
     """The step of a sync for one tool.
 
     Attributes:
-        tool: the result, merged of the plugin's and people's fields; None if the tool is deleted or left.
+        tool: the result, merged from the plugin's and people's fields; None if the tool is deleted or left
+            alone.
         before: the tool before the sync; None for a new tool.
         source_hash: the hash of the plugin's definition; None if the plugin no longer sends the tool.
-        source_values: the fields that people own afterwards; see `field_owners`.
-        kept: fields of people for which the sync ignores a new value of the plugin.
+        source_values: fields that people own afterwards, with the plugin's values; see `field_owners`.
+        kept: fields that people own and for which the sync ignores a new value.
         review: the state afterwards.
-        why: a reason for people, if the action does not say enough.
+        why: a reason for people, if the action needs one.
         served_version: the approved version that serves while the result waits.
         fields: the fields that change.
         flags: things to review.
@@ -116,8 +117,8 @@ class SyncPlan:
         review, while_waiting: the plugin's modes from now on.
         tools, toolkits, pages: the steps, sorted by name. Unchanged definitions have no step.
         problems: reasons to refuse the whole sync.
-        notes: requests in the payload that the sync ignores.
-        row: whether the plugin's own row changes: its version, a mode or its payload.
+        notes: parts of the payload that the sync ignores.
+        row: whether the plugin's own row changes (version, modes or payload).
         tiers: the subscription tiers that the registry gets, lowest first; () for no change.
     """
 
@@ -141,12 +142,12 @@ class SyncPlan:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of the tools that this sync leaves awaiting approval."""
+        """Names of the tools that wait for approval after this sync."""
         return tuple(step.name for step in self.tools if step.is_held)
 
     @property
     def served(self) -> tuple[str, ...]:
-        """Names of the `held` tools whose approved content serves meanwhile."""
+        """Names of the `held` tools whose approved content stays in use meanwhile."""
         return tuple(step.name for step in self.tools if step.is_held and step.served_version is not None)
 
     @property
@@ -165,9 +166,9 @@ class SyncPlan:
         return counts | {"unchanged": self.unchanged, "held": len(self.held), "left": left}
 
     def check(self) -> None:
-        """Raises all problems as one error.
+        """Raises one error with all problems.
 
-        Raises InvalidDefinition if a definition is wrong, and Conflict if a name belongs to somebody else.
+        Raises InvalidDefinition if a definition is wrong, and Conflict if a name belongs to another owner.
         """
         if not self.problems:
             return

@@ -1,9 +1,10 @@
 """Plans a sync: a pure function of the registry's state and a plugin's payload.
 
-A definition is identified by organisation and name, and owned by a plugin. A tool's `source_hash` is the hash
-of the plugin's last definition, so the same payload again changes nothing. If the plugin sends another
-definition, `field_owners` merges it with the fields that people set. A sync that deletes a tool which the
-plugin dropped sets the hash to None, so a tool that people delete or restore stays as they left it.
+Organisation and name identify a definition, and a plugin owns it. A tool's `source_hash` is the hash of the
+plugin's last definition, so the same payload again changes nothing. If the plugin sends another definition,
+`field_owners` merges it with the fields that people set. If the plugin dropped a tool, the sync deletes it
+and sets its hash to None. So the planner can tell whether a sync or a person deleted a tool, and leaves
+people's decisions alone.
 
 An untrusted payload only changes content. People decide governance (pinned, public, base, …). An import does
 not change the governance of existing tools either. `trust` has the other restrictions.
@@ -63,9 +64,9 @@ class Planner:
 
         review: None keeps the plugin's mode; a new plugin has "auto".
         while_waiting: None keeps the plugin's choice; a new plugin has "hidden".
-        trusted: the payload may pin and publish new tools and make toolkits base, needs no approval, and
-            restores tools that people rejected or deleted.
-        restore: an import restores tools that people deleted.
+        trusted: whether the payload may pin and publish new tools and make toolkits base, needs no approval,
+            and restores tools that people rejected or deleted.
+        restore: whether an import restores tools that people deleted.
         """
         self._state, self._payload, self._plugin = state, payload, payload.plugin
         known = state.plugin
@@ -252,7 +253,7 @@ class Planner:
         )
 
     def _review(self, record: ToolRecord, digest: str) -> Review:
-        """The state afterwards: approved if nobody must approve, or this is the last approved content."""
+        """The state afterwards: approved if no approval is needed, or this is the last approved content."""
         if self._trusted or self._mode == "auto":
             return "approved"
         if record.approved_version is None:
@@ -263,7 +264,7 @@ class Planner:
         return "approved" if approved is not None and digest == approved.content_hash else "changed"
 
     def _serving(self, record: ToolRecord, source: str, values: Mapping[str, Any]) -> ToolStep | None:
-        """The step for a tool that still waits, if another version or no version serves from now on."""
+        """The step for a tool that still waits, if the served version changes."""
         if not self._plugin or record.review != "changed":
             return None
         served = self._served(record, record.tool, values)
@@ -346,7 +347,7 @@ class Planner:
             if row.plugin != self._plugin or name in self._payload.toolkits:
                 continue
             rules = self._state.rules.get(("toolkit", name), ())
-            # Deleting it would break the toolkits below it, or lift what governs its tools.
+            # Deleting it would break the toolkits below it, or remove the governance of its tools.
             if name in in_use or rules:
                 used = "others are below it, in it, or name it"
                 why = used if name in in_use else f"rule {rules[0]!r} names it"
@@ -356,7 +357,7 @@ class Planner:
             del parents[name]
 
     def _imported(self, name: str, content: Mapping[str, Any], row: RowState) -> Mapping[str, Any]:
-        """The content that an import gives to an existing toolkit; decisions of people stay.
+        """The content of an existing toolkit after an import; people's decisions stay.
 
         base and tier always stay. parent, settings_keys and members stay if the file leaves them empty.
         """
@@ -390,7 +391,7 @@ def _left(record: ToolRecord, why: str) -> ToolStep:
 
 
 def _warns(tool: Tool, source_values: Mapping[str, Any]) -> bool:
-    """Whether the plugin's annotations warn of more than the annotations that people set."""
+    """Whether the plugin's annotations warn of more than people's annotations."""
     sent = source_values.get("annotations")
     return "annotations" in source_values and warns_of_more(tool, replace(tool, annotations=sent))
 
@@ -400,7 +401,7 @@ def _is_rejected(step: ToolStep, record: ToolRecord) -> bool:
 
 
 def _asked(sent: Tool, present: Tool) -> tuple[str, ...]:
-    """The governed fields for which a definition wants another value than the tool has, defaults aside."""
+    """The governed fields in which a definition differs from the tool, except for defaults."""
     known = ((name, (getattr(_PLAIN, name), getattr(present, name))) for name in GOVERNED)
     return tuple(name for name, values in known if getattr(sent, name) not in values)
 
@@ -413,7 +414,7 @@ def _governed_flags(asked: tuple[str, ...]) -> Iterator[Flag]:
 def _change_flags(
     record: ToolRecord, after: Tool, values: Mapping[str, Any], kept: tuple[str, ...], action: Action
 ) -> Iterator[Flag]:
-    """The flags of a change, and flags of earlier changes that nobody has approved."""
+    """The flags of a change, and unapproved flags of earlier changes."""
     before = record.tool
     found = [*map(Flag.from_dict, major_version_flag(before, after)), *hint_flags(before, after)]
     if before.toolkit != after.toolkit:
@@ -429,7 +430,7 @@ def _change_flags(
 
 
 def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
-    """The toolkits that contain tools after the steps, and the toolkits that others mention."""
+    """The toolkits that contain tools after the steps, and toolkits that others mention."""
     changed = {step.name: step for step in tools if step.action not in ("adopt", "leave")}
     after = {row.toolkit for row in state.tools if not row.is_deleted and row.name not in changed}
     after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
@@ -458,7 +459,7 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
 
 
 def _page_steps(state: RegistryState, payload: Payload) -> list[RowStep]:
-    """The steps for page mappings. Mappings with one pattern are paired by priority and toolkits."""
+    """The steps for page mappings. Mappings with the same pattern are paired by priority and toolkits."""
     alive = _numbered(row for row in state.pages if not row.is_deleted)
     deleted = _numbered(row for row in state.pages if row.is_deleted)
     sent = _numbered(

@@ -1,4 +1,4 @@
-"""The registry as a plan reads it: a few columns of all tools, and whole records of tools that may change."""
+"""The registry's state for a plan: a few columns of all tools, and whole records of tools that may change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ToolState(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """A toolkit or a page mapping. name: or its pattern. values: the columns that a sync writes."""
+    """A toolkit or a page mapping. name: or the pattern. values: the columns that a sync writes."""
 
     key: str
     name: str
@@ -62,8 +62,8 @@ class RegistryState:
         records: tool_id → the tool, if the payload may change it.
         approved: tool_id → the last approved version, of the `records` that await approval.
         rules: ("tool" or "toolkit", name) → names of the rules that name it.
-        members: name or pattern of a tool → a toolkit of somebody else that has it as a member.
-        mentioned: toolkits that tools or page mappings of somebody else name.
+        members: name or pattern of a tool → a toolkit of another owner that has it as a member.
+        mentioned: toolkits that other owners' tools or page mappings name.
         shared_tools: names of the platform's tools; empty for the platform itself.
         shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
         parents: toolkits that other organisations use as a parent.
@@ -89,8 +89,8 @@ class RegistryState:
 def read_state(connection: sa.Connection, payload: Payload, reach: Reach | None = None) -> RegistryState:
     """The input of a plan: one query for the tools, and a few smaller queries.
 
-    reach: the platform's tools and toolkits that the author may know. Others restrict a payload only where
-        its tools would gain rights that their plugin lacks: in base toolkits, and by rules that allow.
+    reach: the platform's tools and toolkits that the author may know. Unknown ones restrict a payload only
+        where its tools would gain rights that their plugin lacks: in base toolkits, and by rules that allow.
     """
     org, plugin = payload.org, payload.plugin
     t, k, m, p = tables.tools.c, tables.toolkits.c, tables.page_mappings.c, tables.plugins.c
@@ -205,9 +205,9 @@ def _read_shared_toolkits(connection: sa.Connection, reach: Reach | None) -> dic
 
 
 def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dict[tuple[str, str], list[str]]:
-    """The targets of rules that apply to the organisation; for the platform, the targets of all rules.
+    """The targets of the organisation's rules; for the platform, the targets of all rules.
 
-    Within a reach, rules of the platform have no name, and a rule that denies is as if it did not exist.
+    Within a reach, rules of the platform have no name, and rules that deny are ignored.
     """
     r = tables.visibility_rules.c
     where = [r.deleted_at.is_(None), *([r.org.in_({"", org})] if org else [])]
@@ -221,7 +221,7 @@ def _read_rules(connection: sa.Connection, org: str, reach: Reach | None) -> dic
 
 
 def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
-    """Member → a toolkit of somebody else; an organisation's toolkit may name the platform's tools."""
+    """Member → a toolkit of another owner. An organisation's toolkit may name the platform's tools."""
     k = tables.toolkits.c
     where = [k.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]", *([k.org == org] if org else [])]
     return {
@@ -235,7 +235,7 @@ def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str,
 def _read_mentioned(
     connection: sa.Connection, own: Iterable[ToolState], org: str, plugin: str, reach: Reach | None
 ) -> set[str]:
-    """Toolkits that tools or page mappings of somebody else name."""
+    """Toolkits that other owners' tools or page mappings name."""
     t, m = tables.tools.c, tables.page_mappings.c
     found = {tool.toolkit for tool in own if not tool.is_deleted and tool.plugin != plugin}
     elsewhere = _texts(connection, t.toolkit, t.deleted_at.is_(None), t.org == "" if org else t.org != "")

@@ -3,8 +3,8 @@
     read the state  →  plan  →  no step: done, nothing was written
                              →  one transaction: tools, versions, toolkits, pages, the plugin, the log
 
-Hashing and planning happen before the registry is locked. If the revision shows that somebody wrote
-meanwhile, the plan is made again under the lock.
+Hashing and planning happen before the registry is locked. If the revision has changed meanwhile, the plan is
+made again under the lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOGGED = 100  # names of each action in a line of the audit log; the versions h
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """The result of a sync; with `dry_run`, the result that it would have.
+    """The result of a sync; with `dry_run`, of a planned sync.
 
     Attributes:
         plan: the steps.
@@ -73,7 +73,7 @@ class SyncReport:
 class Sync:
     """One sync of a payload. review, while_waiting, trusted, restore: see `Planner`.
 
-    reach: what its author may know of the platform's tools.
+    reach: the platform's tools and toolkits that its author may know.
     """
 
     database: Database
@@ -135,7 +135,7 @@ class _PlanWriter:
         self._steps = [step for step in planned.tools if step.action != "leave"]
 
     def apply(self) -> None:
-        """Writes all steps, and the line in the log last."""
+        """Writes all steps, and the line of the audit log last."""
         if self._plan.tiers:
             write_tiers(self._write, (), self._plan.tiers, self._reason)
         edits = ToolEdits(self._write)
@@ -194,7 +194,7 @@ class _PlanWriter:
             )
 
     def _adopt(self, steps: Sequence[ToolStep]) -> None:
-        """Stores only the plugin's new definitions. The tools do not change: no version, no new date."""
+        """Stores only the plugin's new definitions. The tools do not change: no new version, no new date."""
         statement = (
             sa.update(tables.tools)
             .where(tables.tools.c.tool_id == sa.bindparam("of_tool"))

@@ -1,6 +1,6 @@
-"""Restricts an untrusted plugin: it may add tools that compete on merit, and nothing else.
+"""Restricts an untrusted plugin: it may only add tools that compete on merit.
 
-Toolkits carry decisions of people: tiers, rules, settings, base tools. So an untrusted plugin may only fill
+Toolkits carry people's decisions: tiers, rules, settings, base tools. So an untrusted plugin may only fill
 its own toolkits, an existing toolkit keeps its governance, and a tool stays in a toolkit that governs it.
 """
 
@@ -28,7 +28,7 @@ class Restrictions:
 
     Attributes:
         problems: reasons to refuse the sync.
-        notes: requests that the sync ignores.
+        notes: parts of the payload that the sync ignores.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Restrictions:
             self._refuse(f"{what} is named by {_rules(rules)}")
 
     def _governs(self, name: str) -> str:
-        """Why a tool may not leave a toolkit, or "" if it may."""
+        """The reason why a tool may not leave a toolkit; "" if it may."""
         seen: set[str] = set()
         at: str | None = name or None
         while at is not None and at not in seen:
@@ -161,7 +161,7 @@ class Restrictions:
         return ""
 
     def _claims(self, name: str) -> str:
-        """A toolkit of somebody else whose `members` match this name, or ""."""
+        """A toolkit of another owner whose `members` match this name, or ""."""
         found = (toolkit for pattern, toolkit in self._state.members.items() if is_meant(pattern, name))
         return next(found, "")
 

@@ -7,8 +7,8 @@ with the last revision, so a step describes a change once, for databases that ex
 2. Add "0002" to `schema.REVISIONS`.
 3. Test that a database with the tables of the release before becomes the same as a new one.
 
-Processes of the release before stay open during a step, and go on reading and writing. So a step only adds:
-tables, and columns with a default of the server. What nobody needs any more goes a release later.
+Processes of the previous release keep reading and writing during a step. So a step only adds tables, and
+columns with a server default. Unneeded tables and columns are removed one release later.
 """
 
 from __future__ import annotations

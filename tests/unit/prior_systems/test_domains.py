@@ -1,4 +1,4 @@
-"""Seed 1: settings switch toolkits on, keywords narrow among them; its own counts by layer."""
+"""Talome (profile `domains`): settings switch toolkits on, keywords choose among them; checked by its counts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.table import each_row
-from tests.unit.seeds.catalogs import DOMAINS, domains
-from tests.unit.seeds.planned import PlannedEmbedder
+from tests.unit.prior_systems.catalogs import DOMAINS, domains
+from tests.unit.prior_systems.planned import PlannedEmbedder
 from toolroll import Context, Rule, Toolroll
 from toolroll.model.errors import Denied
 from toolroll.selection.profiles import PROFILES
@@ -49,7 +49,7 @@ def test_without_sonarr_there_are_no_arr_tools_whatever_the_message(roll, messag
 
 
 def test_the_active_domains_and_their_tools_are_known_without_a_message(roll):
-    """What the seed calls getActiveDomainNames and getActiveRegisteredTools."""
+    """The equivalents of getActiveDomainNames and getActiveRegisteredTools."""
     active = roll.visible(CONFIGURED)
     of_core = {name for name in DOMAINS if name.startswith("core_")}
     assert set(active.toolkits) == {"core", "mdns", "qbittorrent", "homeassistant"} | of_core
@@ -97,7 +97,7 @@ def test_a_toolkit_without_keywords_is_there_where_nothing_is_named(roll):
 
 
 def test_the_keyword_of_what_is_switched_off_hides_nothing(roll):
-    """Among the active domains nothing is hit, so all of them stay, as the seed has it."""
+    """No keyword of an active domain matches, so all active domains stay, as in the system."""
     assert len(roll.select("Sonarr!", CONFIGURED)) == 143
 
 

@@ -1,4 +1,4 @@
-"""Seed 4: 158 tools, 27 pages, 7 tools for 840 tokens; its own arithmetic on a catalog of its sizes."""
+"""Adverant Nexus (profile `learned`): 158 tools, 27 pages, 7 tools for 840 tokens; checked by its arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from tests.table import each_row
-from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
+from tests.unit.prior_systems.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
 from toolroll import Context, PageMapping, Rule, Tool, Toolroll
 from toolroll.model.tools import Definitions
 from toolroll.selection.policy.pages import matches
@@ -86,7 +86,7 @@ def test_32_mappings_cover_all_27_pages_where_9_were_covered():
 def test_every_page_narrows_to_its_categories(roll, page):
     wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}
     on_page = {tool.name for tool in roll.catalog.tools if tool.toolkit in wanted}
-    assert 15 <= len(on_page) <= 40  # as the seed says
+    assert 15 <= len(on_page) <= 40  # as the system states
     picked = roll.select(FOREIGN, Context(page=page), k=158)
     assert set(picked.names) == on_page
 
@@ -125,7 +125,7 @@ def test_without_an_embedder_and_a_page_the_catalog_is_used():
 
 
 def test_gemini_gets_seven_tools_and_never_more_than_it_takes(roll):
-    """Gemini refused 80 schemas of the seed. Its API names 512 as the limit, and undocumented ones by size."""
+    """Gemini refused 80 schemas of the system. Its API names 512 as the limit, and undocumented ones by size."""
     assert len(roll.select(QUERY, Context(provider="gemini"))) == 7
     known = platform()
     more = tuple(Tool(f"more_{at}", f"thing {at}") for at in range(400))
@@ -141,7 +141,7 @@ def test_each_schema_is_counted_at_the_seeds_mean(roll):
 
 
 def test_outcomes_of_one_page_and_tier_do_not_count_on_another():
-    """The context key of the seed: tier, page, and what kind of message it is, which it calls `general`."""
+    """The system's context key: tier, page and the kind of message, `general`."""
     known = platform()
     pages = tuple(PageMapping(page, ("sales", "deals")) for page in ("here", "there"))
     own = Toolroll.from_definitions(Definitions(known.tools, known.toolkits, pages=pages), profile="learned")
@@ -198,7 +198,7 @@ TIERS = ("open_source", "shared_access", "teams", "dedicated_vps", "government")
 
 
 def test_a_nested_comparison_of_tiers_decides_who_sees_a_category():
-    """The seed's {"tier": {"gte": "teams"}}, alone and inside a composite condition."""
+    """The system's {"tier": {"gte": "teams"}}, alone and inside a composite condition."""
     condition = {"all": [{"tier": {"gte": "teams"}}, {"not": {"any": [{"role": "guest"}, {"page": "demo"}]}}]}
     rules = (
         Rule("forge", "allow", "tier", {"tier": {"gte": "teams"}}, toolkit="forge"),
@@ -245,7 +245,7 @@ class Broken:
 
 
 def test_policy_that_fails_shows_what_is_public_and_never_all():
-    """The seed would show all tools then; this is otherwise on purpose."""
+    """The system would show all tools; toolroll deliberately does not."""
     known = platform()
     public = Tool("nexus_health", "Health", public=True)
     definitions = Definitions((*known.tools, public), known.toolkits)
@@ -262,7 +262,7 @@ def test_policy_that_fails_shows_what_is_public_and_never_all():
 
 
 def test_95_percent_of_the_selections_take_less_than_200_ms(roll):
-    """The seed's budget, some thousand times what a selection takes."""
+    """The system's time budget, about a thousand times the time of a selection."""
     took = []
     for at in range(200):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Seed 4 over a registry: its seven tables, its versions, its sync, its analytics."""
+"""Adverant Nexus over a registry: its seven tables, its versions, its sync, its analytics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from tests.unit.seeds.catalogs import platform
+from tests.unit.prior_systems.catalogs import platform
 from toolroll import Context, Follow, Recording, Tool, Toolroll
 from toolroll.model.errors import Conflict, StoreUnavailable
 from toolroll.model.rules import Rule
@@ -89,7 +89,7 @@ def test_a_version_says_what_changed_why_and_by_whom_and_can_never_change(regist
 
 
 def test_a_sync_of_three_changed_tools_reads_twice_and_writes_three_tools_and_three_versions(registry):
-    """The seed has 158 reads and 6 to 9 writes."""
+    """The system has 158 reads and 6 to 9 writes."""
     known = platform()
     tools = [replace(tool, summary="new") if at % 60 == 0 else tool for at, tool in enumerate(known.tools)]
     reads = []

@@ -1,4 +1,4 @@
-"""An embedder with planned cosines, for where a seed's own number must come out."""
+"""An embedder with planned cosines, for tests that must reproduce a system's own numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 3: base tools always, toolkits by keyword, and by meaning what keywords miss; its own worked example."""
+"""The 3-layer architecture (profile `layers`): base tools, toolkits by keyword, then by meaning; its example."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.table import each_row
-from tests.unit.seeds.planned import PlannedEmbedder
+from tests.unit.prior_systems.planned import PlannedEmbedder
 from toolroll import Context, Route, Tool, Toolkit, Toolroll
 from toolroll.cli import main
 from toolroll.formats.sources.folder import read_folder
 from toolroll.model.tools import Definitions
 from toolroll.selection.profiles import PROFILES
 
-FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
+FOLDER = Path(__file__).parents[2] / "data" / "prior_systems" / "layers"
 WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"
 FREE = Context(tier="free")
 
-# The cosines of the seed's example: 0.52 for the calendar, and all others below its threshold of 0.40.
+# The cosines of the system's example: 0.52 for the calendar, and all others below its threshold of 0.40.
 COSINES = {"calendar: ": 0.52, "weather: ": 0.38, "scheduler: ": 0.39, "email: ": 0.2}
 
 
@@ -99,7 +99,7 @@ def test_what_no_keyword_says_is_found_by_meaning():
 
 @pytest.fixture
 def without_umbrella(tmp_path) -> Path:
-    """The seed's catalog, in which no keyword of the weather is an umbrella."""
+    """The system's catalog, without the keyword 'umbrella' of the weather."""
     folder = tmp_path / "layers"
     folder.mkdir()
     for file in FOLDER.glob("*.json"):
@@ -111,7 +111,7 @@ def without_umbrella(tmp_path) -> Path:
 def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
     without_umbrella, threshold, found
 ):
-    """The seed's 0.40 suits BGE-M3 and the built-in embedder: its cosine is 0.42, and no other toolkit is above 0.18."""
+    """The system's 0.40 suits BGE-M3 and the built-in embedder: its cosine is 0.42, and no other toolkit is above 0.18."""
     parameters = PROFILES["layers"].with_(toolkit_threshold=threshold)
     roll = Toolroll.from_folder(without_umbrella, profile=parameters, tiers=("free",), embedder="static")
     picked = roll.select("Should I bring an umbrella?", FREE)
@@ -146,8 +146,8 @@ def test_the_multilingual_embedder_finds_what_other_languages_mean_at_a_threshol
         "내일 비가 올까?": {"weather"},
     }
     assert {message: toolkits_of(roll.select(message, FREE)) - {"general"} for message in asked} == asked
-    seeds = roll_of("multilingual")
-    assert [message for message in asked if len(seeds.select(message, FREE)) > 13] == ["내일 비가 올까?"]
+    layers = roll_of("multilingual")
+    assert [message for message in asked if len(layers.select(message, FREE)) > 13] == ["내일 비가 올까?"]
 
 
 def test_a_toolkit_file_in_the_seeds_form_is_read_whole(tmp_path):
@@ -185,8 +185,8 @@ def test_the_seeds_files_are_selected_from_on_the_command_line(capsys):
     assert "calendar.json:3: toolkit 'calendar': tier is 'free'" in error and "--tiers" in error
 
 
-def test_an_umbrella_is_a_keyword_of_the_seeds_own_file():
-    """The seed says in one place that it is none, and lists it as one in another; the file counts."""
+def test_an_umbrella_is_a_keyword_of_the_systems_own_file():
+    """The system's text denies this keyword, its file lists it; the file counts."""
     assert roll_of().select("Should I bring an umbrella?", FREE).activated["weather"] == "keyword 'umbrella'"
 
 

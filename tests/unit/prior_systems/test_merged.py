@@ -1,4 +1,4 @@
-"""Seed 5: the nearest tools, the groups that patterns name behind them, 25 in all; its own log lines."""
+"""Annabelle (profile `merged`): the nearest tools, then the groups that patterns name; checked by its log lines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.table import each_row
-from tests.unit.seeds.planned import PlannedEmbedder
+from tests.unit.prior_systems.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.model.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 from toolroll.sessions.session import Session
 
-FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "merged"
+FOLDER = Path(__file__).parents[2] / "data" / "prior_systems" / "merged"
 CORE = ("get_status", "search_memories", "send_telegram", "spawn_subagent", "store_fact")
 SEARCH = ("searcher_image_search", "searcher_news_search", "searcher_web_fetch", "searcher_web_search")
 TELEGRAM = ("telegram_list_chats", "telegram_send_message", "telegram_send_photo")
@@ -66,7 +66,7 @@ def test_the_catalog_has_72_tools_in_the_seeds_groups(roll):
 
 
 def test_the_seeds_log_line_15_by_embedding_8_by_routes_23_of_72():
-    """What the seed counts as embedding is what its core and retrieval give together: 5 and 10."""
+    """The system counts core tools and retrieved tools together as found by embedding: 5 and 10."""
     found = ("searcher_image_search", "searcher_web_search", *BROWSER[:4], *REQUIRED, "create_job")
     picked = nearest(found).select("Find that picture in my files")
     assert picked.log_lines() == (
@@ -202,7 +202,7 @@ def test_at_least_5_and_at_most_15_are_retrieved_above_a_cosine_of_0_3(above, sh
 
 
 def test_core_tools_that_are_near_take_places_of_the_least_5_as_in_the_seed():
-    """The seed sorts all tools by their cosine, core ones too, takes the first 5, and adds the core."""
+    """The system sorts all tools by their cosine, core ones too, takes the first 5, and adds the core."""
     near = (*CORE[:3], *BROWSER)
     roll = nearest(near, 0.25, no_hit=None)
     assert roll.select("Hm").names == (*CORE, *BROWSER[:2])
@@ -298,7 +298,7 @@ def test_a_skill_without_required_tools_would_get_25_for_the_words_of_its_instru
     free = roll.select(INSTRUCTIONS)
     short = roll.select(INSTRUCTIONS, Context(required=REQUIRED))
     assert len(free) == 25
-    assert short.tokens.selected < short.tokens.total / 20  # the seed: 600 of 14,000
+    assert short.tokens.selected < short.tokens.total / 20  # the system: 600 of 14,000
 
 
 def test_required_names_that_are_unknown_are_reported(roll):
@@ -326,7 +326,7 @@ def test_a_task_without_tools_gets_none(roll):
 
 
 def test_tools_called_in_the_turn_before_come_along_to_the_follow_up():
-    """The seed's example: news are searched for, then "the second one" is to be sent."""
+    """The system's example: news are searched for, then "the second one" is to be sent."""
     news, follow_up = "search for AI news", "send me the second one"
     plans = {
         news: planned(("searcher_web_search", "searcher_news_search"), 0.7),

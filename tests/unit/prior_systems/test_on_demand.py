@@ -1,4 +1,4 @@
-"""Seed 2: nothing is retrieved; the model reads hints and loads what it needs. The conversation is the seed's."""
+"""MIRA (profile `on_demand`): the model reads hints and loads tools. The conversation is the system's example."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.seeds.planned import PlannedEmbedder
+from tests.unit.prior_systems.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolroll
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.formats.meta_tools import MANAGE_TOOLS, META_TOOLS
@@ -15,7 +15,7 @@ from toolroll.model.errors import Denied
 from toolroll.model.identity import schema_text
 from toolroll.selection.profiles import PROFILES
 
-FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "on_demand"
+FOLDER = Path(__file__).parents[2] / "data" / "prior_systems" / "on_demand"
 ESSENTIAL = ("reminder_tool", "webaccess_tool")
 SEATTLE = "What's the weather in Seattle?"
 
@@ -215,7 +215,7 @@ def test_loading_and_unloading_are_logged_with_their_turn(session, caplog):
 
 def test_most_of_the_tokens_are_saved():
     tokens = roll_of().select(SEATTLE).tokens
-    assert tokens.saved / tokens.total > 0.8  # the seed: 80 to 90 %
+    assert tokens.saved / tokens.total > 0.8  # the system: 80 to 90 %
     essential = tokens.selected + estimate_tokens(schema_text(MANAGE_TOOLS))
     assert essential < 500
 

@@ -1,4 +1,4 @@
-"""Catalogs with the sizes that the seeds give for theirs. What they say of single tools is made up."""
+"""Catalogs with the sizes of the earlier systems' catalogs. The single tools are made up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from toolroll.catalog.tokens import estimate_tokens
 from toolroll.model.identity import schema_text
 from toolroll.model.tools import Definitions, Route
 
-# Seed 1: 16 domains with 234 tools, of which 117 need no settings. Of those 46 are in every chat; were it all
-# 117, "torrent" could not come to the 50 to 80 tools that the seed gives for a routed message.
+# Talome: 16 domains with 234 tools, of which 117 need no settings. Of those 46 are in every chat; were it all
+# 117, "torrent" could not come to the 50 to 80 tools that the system states for a routed message.
 DOMAINS: Mapping[str, tuple[int, tuple[str, ...]]] = {  # toolkit → tools, keywords
     "core_basics": (46, ()),
     "core_containers": (24, ("container", "docker")),
@@ -37,7 +37,7 @@ DOMAINS: Mapping[str, tuple[int, tuple[str, ...]]] = {  # toolkit → tools, key
 
 
 def domains() -> Definitions:
-    """Seed 1's: the domain `core` has five toolkits below it, of which one is in every chat."""
+    """Talome's: the domain `core` has five toolkits below it, of which one is in every chat."""
     tools, toolkits, routes = [], [Toolkit("core")], []
     for name, (size, keywords) in DOMAINS.items():
         is_core, is_open = name.startswith("core_"), name.startswith("core_") or name == "mdns"
@@ -55,7 +55,7 @@ def domains() -> Definitions:
     return Definitions(tuple(tools), tuple(toolkits), tuple(routes))
 
 
-# Seed 4: 158 tools in six categories; the 80 of the CRM in the 13 categories that the seed lists for it.
+# Adverant Nexus: 158 tools in six categories; the 80 of the CRM in the 13 categories that the system lists for it.
 CRM: Mapping[str, int] = {
     "contacts": 9, "companies": 7, "deals": 9, "campaigns": 8, "genesis": 5, "voice": 6, "intelligence": 7,
     "analytics": 7, "territory": 4, "sales": 6, "churn": 4, "system": 4, "activities": 4,
@@ -64,7 +64,7 @@ PLATFORM: Mapping[str, int] = {
     "graphrag_read": 17, "graphrag_write": 10, "workflow": 2, "admin": 2, "forge": 35, "skills": 12,
 }  # fmt: skip
 
-# The 27 pages of the dashboard. The first nine had a mapping in what the seed replaced.
+# The 27 pages of the dashboard. The first nine had a mapping before the system.
 MAPPED_BEFORE = (
     "campaign-genesis", "contacts", "companies", "deals", "campaigns", "pipeline", "lead-scoring",
     "voice-center", "territory-map",
@@ -75,7 +75,7 @@ PAGES = (
     "ad-manager", "social-hub", "content-lab", "analytics", "revenue-leakage", "money-matrix", "personas",
     "research", "intelligence", "connectors", "settings",
 )  # fmt: skip
-# Two or three categories a page, as the seed's figure of its matrix has it.
+# Two or three categories a page, as in the system's figure of its matrix.
 MAPPINGS: tuple[tuple[str, tuple[str, ...], int], ...] = (  # pattern, toolkits, priority
     ("campaign-genesis", ("genesis", "campaigns", "intelligence"), 20),
     ("contacts", ("contacts", "activities"), 20),
@@ -110,12 +110,12 @@ MAPPINGS: tuple[tuple[str, tuple[str, ...], int], ...] = (  # pattern, toolkits,
     ("settings", ("admin",), 5),
     ("*pipeline*", ("deals",), 1),
 )
-TOKENS = 120  # of each tool's schema, which is the seed's mean
+TOKENS = 120  # of each tool's schema: the system's mean
 
 
 @cache  # making each schema cost 120 tokens takes most of a second
 def platform() -> Definitions:
-    """Seed 4's: 19 categories, 32 page mappings, and each tool's schema at 120 tokens."""
+    """Adverant Nexus's: 19 categories, 32 page mappings, and each tool's schema at 120 tokens."""
     tools = [
         _of_120_tokens(Tool(f"nexus_ros_{name}_{at}", f"{name} of the CRM, step {at}", toolkit=name))
         for name, size in CRM.items()

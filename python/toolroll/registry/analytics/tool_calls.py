@@ -57,7 +57,7 @@ class CallSums:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCalls(JsonRecord):
+class ToolCallSummary(JsonRecord):
     """The calls of one tool in one organisation; see `CallSums`. duration_ms: `mean` and `p95`."""
 
     org: str
@@ -71,12 +71,12 @@ class ToolCalls(JsonRecord):
 
 def tool_calls(
     database: Database, window: Window, *, by: By = "calls", limit: int = 100
-) -> tuple[ToolCalls, ...]:
+) -> tuple[ToolCallSummary, ...]:
     """The tools with calls in the window, in whole hours. by: the order, the highest first."""
     if by not in BY:
         raise InvalidInput(f"by: is {by!r:.80}, must be one of {', '.join(BY)}")
     found = [
-        ToolCalls(org, tool, **sums.counts(), timed=round(sums.timed), duration_ms=sums.duration_ms())
+        ToolCallSummary(org, tool, **sums.counts(), timed=round(sums.timed), duration_ms=sums.duration_ms())
         for (org, tool), sums in call_sums(database, window).items()
     ]
     return tuple(
@@ -84,7 +84,7 @@ def tool_calls(
     )
 
 
-def _value(calls: ToolCalls, by: By) -> float:
+def _value(calls: ToolCallSummary, by: By) -> float:
     value = calls.duration_ms[by] if by in calls.duration_ms else getattr(calls, by)
     return -math.inf if value is None else float(value)
 
@@ -114,7 +114,7 @@ _tools = tables.tools
 
 @dataclass(frozen=True, slots=True)
 class PluginCalls(JsonRecord):
-    """The calls of one plugin's tools; see `ToolCalls`.
+    """The calls of one plugin's tools; see `ToolCallSummary`.
 
     Attributes:
         org: the plugin's owner.

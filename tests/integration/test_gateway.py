@@ -1307,6 +1307,42 @@ def test_the_status_shows_that_a_search_finds_the_tool_that_it_missed(tmp_path, 
     assert "2 searches with a call, 1 missed its tool; 1 of these find it now" in capsys.readouterr().out
 
 
+ACME = """
+from toolroll import Profile
+from toolroll.embedders.hashing import HashingEmbedder
+
+class Listening(HashingEmbedder):
+    heard = []
+
+    def embed(self, texts):
+        self.heard += texts
+        return super().embed(texts)
+
+one = Profile(threshold=0.9, minimum=1, learning=None)
+"""
+
+
+def test_searches_use_the_embedder_and_the_profile_that_the_options_name(tmp_path, monkeypatch):
+    (tmp_path / "acme.py").write_text(ACME)
+    (info := tmp_path / "acme-1.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
+    points = "[toolroll.embedders]\nlistening = acme:Listening\n[toolroll.profiles]\none = acme:one\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tools = [tool(f"t{number}", f"Paints wall number {number}") for number in range(40)]
+    options = {"mode": "search", "embedder": "listening", "profile": "one", "answer_format": "json"}
+
+    async def go():
+        async with gateway_over(tmp_path, {"a": scripted(tools=tools)}, **options) as (_, client):
+            text, _ = await client.call("search_tools", {"queries": ["paints wall number 7"]})
+            assert [each["name"] for each in json.loads(text)["tools"]] == ["a_t7"]
+
+    run(go)
+    import acme
+
+    assert any("Paints wall number 7" in text for text in acme.Listening.heard)
+
+
 def test_the_page_takes_a_user_from_a_clients_servers_to_a_gateway(tmp_path, monkeypatch, capsys):
     for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
         monkeypatch.setenv(name, str(tmp_path / folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Union
 
@@ -53,18 +54,43 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         if not any(hasattr(choice, member) for member in ("embed", "identity", "dim")):
             raise InvalidInput(f"embedder: is {quoted(choice)}, must be an Embedder, None or one of {KNOWN}")
         return as_embedder(choice)
+    return maker(choice)()
+
+
+def maker(choice: str) -> Callable[[], Embedder | None]:
+    """Makes the embedder of that name when it is called.
+
+    Raises:
+        NotFound: there is no such name; the message lists the known ones.
+        InvalidInput: the name needs a model and has none, or its package cannot be imported.
+    """
     if choice == "none":
-        return None
+        return lambda: None
     if choice in _LOCAL:
-        module, name, arguments, is_kept = _LOCAL[choice]
-        made: Embedder = _class(module, name)(**arguments)
-        return _cached(made) if is_kept else made
+        return lambda: _local(*_LOCAL[choice])
     provider, colon, model = choice.partition(":")
     if provider not in _OF_MODELS:
-        return _from_package(choice, provider, [model] if colon else [])
+        make = plugin(GROUP, provider)
+        if make is None:
+            known = known_names(GROUP, _BUILT_IN)
+            installed = known[len(_BUILT_IN) :]
+            raise NotFound(
+                f"embedder {quoted(choice)}: unknown; known are {', '.join([KNOWN, *installed])}"
+                f"{nearest(provider, known)}"
+            )
+        return lambda: _from_package(choice, provider, make, [model] if colon else [])
     module, name, waits, form = _OF_MODELS[provider]
     if not model or model.startswith("@"):
         raise InvalidInput(f"embedder {quoted(choice)}: names no model, must be {provider}:{form}")
+    return lambda: _of_model(module, name, waits, model)
+
+
+def _local(module: str, name: str, arguments: dict[str, Any], is_kept: bool) -> Embedder:
+    made: Embedder = _class(module, name)(**arguments)
+    return _cached(made) if is_kept else made
+
+
+def _of_model(module: str, name: str, waits: bool, model: str) -> Embedder:
     if not waits:
         return _cached(_class(module, name)(model))
     model, at, url = _model_and_url(model)
@@ -72,16 +98,8 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
     return _cached(_class("guarded", "GuardedEmbedder")(made))
 
 
-def _from_package(choice: str, name: str, arguments: list[str]) -> Embedder:
+def _from_package(choice: str, name: str, make: Any, arguments: list[str]) -> Embedder:
     """The embedder of an installed package, with a cache unless it is instant."""
-    make = plugin(GROUP, name)
-    if make is None:
-        known = known_names(GROUP, _BUILT_IN)
-        installed = known[len(_BUILT_IN) :]
-        raise NotFound(
-            f"embedder {quoted(choice)}: unknown; known are {', '.join([KNOWN, *installed])}"
-            f"{nearest(name, known)}"
-        )
     source = (
         f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} (package {offered_by(GROUP, name)})"
     )

@@ -16,11 +16,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from toolroll.embedders.named import maker
 from toolroll.gateway.configured_hooks import ConfiguredHook
 from toolroll.gateway.document import Document, Problems
 from toolroll.gateway.options import GatewayOptions, without_secrets
 from toolroll.gateway.server_spec import LONGEST_NAME, ServerSpec, Transport, prefix_of
-from toolroll.model.errors import InvalidDefinition, NotFound, nearest
+from toolroll.model.errors import InvalidDefinition, InvalidInput, NotFound, nearest
+from toolroll.selection.profiles import profile
 
 SECTION = "toolroll"
 _SERVERS = ("mcpServers", "servers")
@@ -127,6 +129,12 @@ def read_configuration(path: Path, environ: Mapping[str, str]) -> Configuration:
     with problems:
         if SECTION in document.value:
             options = document.model(GatewayOptions, (SECTION,))
+    for key, name, look_up in (("embedder", options.embedder, maker), ("profile", options.profile, profile)):
+        with problems:
+            try:
+                look_up(name)
+            except (InvalidInput, NotFound) as error:
+                document.fail((SECTION, key), str(error).removeprefix(f"{key} "))
     hooks: list[ConfiguredHook] = []
     for number, reference in enumerate(options.hooks):
         with problems:

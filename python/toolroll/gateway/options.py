@@ -204,6 +204,8 @@ class GatewayOptions(_Section):
     separator: str = Field(default="_", pattern="^[_-]{1,4}$")
     tags: bool = True
     catalog: str = ""
+    embedder: str = "static"
+    profile: str = "default"
     review: Review = "changed"
     destructive: Destructive = "allow"
     answer_format: AnswerFormat = "markdown"

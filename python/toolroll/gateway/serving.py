@@ -71,7 +71,12 @@ async def open_gateway(
     url = registry_url(options, state)
     registry = await anyio.to_thread.run_sync(lambda: Registry.open(url, actor="gateway"))
     try:
-        roll = await anyio.to_thread.run_sync(lambda: Toolroll.open(url, recording=Recording(keeper=keeper)))
+        recording = Recording(keeper=keeper)
+        roll = await anyio.to_thread.run_sync(
+            lambda: Toolroll.open(
+                url, embedder=options.embedder, profile=options.profile, recording=recording
+            )
+        )
         try:
             names = ToolNames(configuration.servers, options.separator)
             catalog = ToolCatalog(roll, registry, names, options.review, options.tags)

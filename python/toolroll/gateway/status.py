@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from toolroll.embedders.named import embedder
 from toolroll.gateway.accounts import ServerAccount, ServerAccounts
 from toolroll.gateway.client import Client
 from toolroll.gateway.configuration import SECTION, Configuration
@@ -25,7 +26,7 @@ from toolroll.gateway.places import log_file, private_folder
 from toolroll.gateway.protocol import Json
 from toolroll.gateway.references import address_of, process_of, resolved
 from toolroll.gateway.server_spec import ServerSpec
-from toolroll.model.errors import InvalidDefinition, InvalidInput
+from toolroll.model.errors import InvalidDefinition, InvalidInput, ToolrollError
 from toolroll.registry.store.url import Address
 from toolroll.runtime.files import replace_file
 
@@ -163,6 +164,10 @@ def check_options(configuration: Configuration, environ: Mapping[str, str]) -> I
             Address.of(options.catalog)
     except InvalidInput as error:
         yield f"{SECTION}.catalog: {error}"
+    try:
+        embedder(options.embedder)
+    except ToolrollError as error:
+        yield f"{SECTION}.embedder: {error}"
     try:
         if options.identity is not None:
             Identity(options.identity, options.caller, environ, folder)

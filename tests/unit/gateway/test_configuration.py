@@ -19,7 +19,7 @@ from toolroll.gateway.configuration import (
 from toolroll.gateway.document import Document, without_comments
 from toolroll.gateway.manifests import read_manifests
 from toolroll.gateway.options import GatewayOptions
-from toolroll.model.errors import InvalidDefinition, NotFound
+from toolroll.model.errors import EmbedderUnavailable, InvalidDefinition, NotFound
 
 
 def read(folder: Path, text: str, environ: dict[str, str] | None = None) -> Configuration:
@@ -338,6 +338,29 @@ def test_what_is_wrong_before_any_server_is_started_is_a_line_each(tmp_path, mon
             "mcpServers.a.comand: is no known key; did you mean 'command'?",
             "mcpServers.b.ulr: is no known key; did you mean 'url'?",
         ]
+
+
+def test_an_unknown_embedder_or_profile_is_told_with_file_line_and_key(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "mcp.json"
+    servers = '{"mcpServers": {"a": {"command": "python3"}}, "toolroll": {\n'
+    path.write_text(f'{servers}"embedder": "statik",\n"profile": "defualt"}}}}')
+    for command in ("--check", "doctor", "status", "serve"):
+        assert main(["mcp", command, "--config", str(path)]) == 1
+        embedder, profile = capsys.readouterr().err.splitlines()
+        assert f"{path}:2: toolroll.embedder: 'statik': unknown; known are static, minilm" in embedder
+        assert f"{path}:3: toolroll.profile: 'defualt': unknown; known are default, static" in profile
+    path.write_text(f'{servers}"embedder": "openai:"}}}}')
+    assert main(["mcp", "--check", "--config", str(path)]) == 1
+    assert "toolroll.embedder: 'openai:': names no model, must be openai:MODEL" in capsys.readouterr().err
+    path.write_text(f'{servers}"embedder": "openai:m@ftp://x", "profile": "static"}}}}')
+    monkeypatch.setattr("toolroll.embedders.named.maker", lambda name: _unavailable)
+    assert main(["mcp", "--check", "--config", str(path)]) == 1
+    assert capsys.readouterr().err == "toolroll.embedder: needs the extra x\n"
+
+
+def _unavailable():
+    raise EmbedderUnavailable("needs the extra x")
 
 
 def test_a_file_that_is_nested_too_deeply_is_refused_with_its_place(tmp_path):

@@ -15,6 +15,7 @@ from toolroll.cli.parameter_types import timestamp
 from toolroll.model.errors import NotFound, ToolrollError
 
 if TYPE_CHECKING:
+    from toolroll.gateway.options import GatewayOptions
     from toolroll.registry.analytics.misses import MissReport
 
 _MOST_SHOWN = 20  # misses in the table; --json has all
@@ -46,7 +47,7 @@ def status(
     configuration, state = configuration_of(config, manifests)
     url = registry_url(with_changes(configuration.options, catalog=catalog), state)
     found = list(running_gateways(state))
-    report, problem = _misses(url, since)
+    report, problem = _misses(url, since, configuration.options)
     paths = {"registry": redacted(url), "calls": str(state / "calls.jsonl")}
     if json:
         searches = None if report is None else report.to_dict()
@@ -95,7 +96,7 @@ def _print_misses(report: MissReport, since: datetime) -> None:
         note(f"{len(misses) - _MOST_SHOWN:,} more: --json")
 
 
-def _misses(url: str, since: datetime) -> tuple[MissReport | None, str]:
+def _misses(url: str, since: datetime, options: GatewayOptions) -> tuple[MissReport | None, str]:
     """The misses, or the reason why they are unknown."""
     from toolroll.embedders import named
     from toolroll.registry.analytics.misses import misses
@@ -105,16 +106,14 @@ def _misses(url: str, since: datetime) -> tuple[MissReport | None, str]:
     from toolroll.selection import profiles
     from toolroll.selection.pipeline_builder import PipelineBuilder
 
-    builder = PipelineBuilder(
-        named.embedder("static"), profiles.profile("default")
-    )  # as the gateway has them
     try:
         database = Database.open(url, create=False, migrate=False)
     except NotFound:
         return None, "no gateway has run yet"
     except ToolrollError as error:
         return None, redacted(str(error))
-    try:
+    try:  # with the parameters of the gateway
+        builder = PipelineBuilder(named.embedder(options.embedder), profiles.profile(options.profile))
         today = Redecider(database, builder, at=datetime.now(timezone.utc))
         return misses(database, Window(since=since), today), ""
     except ToolrollError as error:

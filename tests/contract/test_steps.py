@@ -128,7 +128,67 @@ def test_rerank_decides_which_tools_are_among_the_first_k():
     assert picked.names != plain.names and len(picked) == 3
     found = plain.candidates.retrieved.rows.tolist()
     assert picked.rows.tolist() == found[::-1][:3]
-    assert "Backwards 19.00" in picked.explain(picked.names[0])
+    score = plain.candidates.retrieved.scores[-1]
+    assert f"Backwards +{19 - score:.2f}" in picked.explain(picked.names[0])
+
+
+def test_the_addends_of_an_explanation_sum_to_the_score():
+    class Recent:
+        name = "recent_first"
+
+        def rerank(self, tools, scores, turn):
+            return [score + 0.2 * (tool.name == "eu_1") for tool, score in zip(tools, scores, strict=True)]
+
+    class Same:
+        def rerank(self, tools, scores, turn):
+            return list(scores)
+
+    class None_:
+        def rerank(self, tools, scores, turn):
+            return [score - score * (tool.name == "eu_2") for tool, score in zip(tools, scores, strict=True)]
+
+    picked = roll_of(Recent(), Same(), None_()).select("rain mail song at home", k=4)
+    assert "Same" not in picked.explain() and "step Same" not in [one.reason for one in picked.steps()]
+    for account in picked.accounts():
+        if account.name in ("eu_0", "eu_1", "eu_2"):
+            addends = [float(reason.split()[-1]) for reason in account.reasons if "." in reason]
+            assert sum(addends) == pytest.approx(account.score, abs=0.011 * len(addends))
+            assert ("recent_first +0.20" in account.reasons) == (account.name == "eu_1")
+            assert (account.score == 0) == (account.name == "eu_2")
+
+
+def test_rerank_sees_as_many_tools_as_the_profile_says_and_at_least_k():
+    seen = []
+
+    class Counts:
+        def rerank(self, tools, scores, turn):
+            seen.append(len(tools))
+
+    for profile, k in ((WHOLE, 3), (WHOLE, 22), (WHOLE.with_(candidates=9), 3)):
+        roll_of(Counts(), profile=profile).select("rain mail song note at home", k=k)
+    assert seen == [20, 22, 9]
+
+
+def test_names_that_no_tool_has_are_a_failure_and_an_empty_list_is_none():
+    roll = roll_of(Any_("wrong", ["Rain", "Mail"], None))
+    picked = roll.select("rain at home", k=3)
+    assert len(picked) == 3 and picked.degraded == ("step wrong",)
+    assert "narrow: holds 'Rain' and no name of a tool" in picked.explain()
+    assert roll_of(Any_("one", {"Rain", "eu_0"}, None)).select("rain", k=3).names == ("eu_0",)
+    picked = roll_of(Any_("empty", [], None)).select("rain at home")
+    assert picked.names == () and picked.degraded == ()
+
+
+def test_a_step_that_returns_complex_scores_or_a_single_name_has_failed():
+    for step, told in (
+        (
+            Any_("s", lambda known: known, lambda tools: np.ones(len(tools), complex)),
+            "must hold real numbers",
+        ),
+        (Any_("s", "eu_0", None), "narrow: the result is 'eu_0', must be a list, tuple or set of names"),
+    ):
+        picked = roll_of(step).select("rain at home", k=3)
+        assert len(picked) == 3 and told in picked.explain()
 
 
 def test_a_reranked_zero_counts_as_any_other_score():
@@ -205,12 +265,18 @@ def test_a_rule_holds_whatever_a_step_wants():
 
 
 @pytest.mark.parametrize(
-    "step",
-    [object(), Region, 7, None, type("Named", (Region,), {"name": 7})()],
-    ids=lambda step: repr(step)[:20],
+    ("step", "told"),
+    [
+        (object(), "must be an object with a method narrow or rerank"),
+        (Region, "Region'> is a class, must be an instance of it"),
+        (7, "must be an object with a method"),
+        (None, "must be an object with a method"),
+        *((type("Named", (Region,), {"name": name})(), "printable") for name in (7, "a\nb", "\x1b[31mred")),
+    ],
+    ids=str,
 )
-def test_what_is_no_step_is_refused(step):
-    with pytest.raises(InvalidInput, match="steps: "):
+def test_what_is_no_step_is_refused(step, told):
+    with pytest.raises(InvalidInput, match=f"steps: .*{told}"):
         roll_of(step)
 
 

@@ -211,7 +211,7 @@ def has_value(value: object) -> bool:
 def names(value: object, what: str) -> tuple[str, ...]:
     """The names as a tuple. Raises InvalidInput if it is one str, or no collection of str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
-        raise InvalidInput(f"{what} is {quoted(value)}, must be a tuple of names")
+        raise InvalidInput(f"{what} is {quoted(value)}, must be a list, tuple or set of names")
     for name in value:
         if not isinstance(name, str):
             raise InvalidInput(f"{what} holds {quoted(name)}, must hold names")
@@ -229,7 +229,7 @@ def names_of_json(text: str, what: str) -> tuple[str, ...]:
             raise ValueError
     except (ValueError, RecursionError):
         raise InvalidInput(
-            f"{what} is {quoted(text)}, must be a tuple of names, or their JSON list"
+            f"{what} is {quoted(text)}, must be a list of names, or the list as JSON"
         ) from None
     return () if value is None else names(value, what)
 

@@ -20,6 +20,7 @@ from toolroll.selection.candidates import Candidates, RerankingResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
+_OWN_STEP = "step "  # before the name of a caller's step
 _MOST_NAMES = 50  # names in a line of a log
 _LONGEST_NAME = 256  # characters of a name in a log
 
@@ -191,7 +192,7 @@ def account(trail: Trail, row: int) -> ToolAccount:
                 if step.reason in KEPT or not words:
                     kept.append(KEPT.get(step.reason, step.reason))
         elif step.in_play(row):
-            score = step.score(row) or score
+            score = step.score(row) or (0.0 if step.reason.startswith(_OWN_STEP) else score)
             found |= _evidence(step, row, tool.toolkit, trail)
             if step.verb == "narrow" and step.reason in KEPT:  # an admit gives its reason to newcomers only
                 kept.append(KEPT[step.reason])
@@ -207,7 +208,7 @@ def account(trail: Trail, row: int) -> ToolAccount:
 
 def _removal(reason: str) -> str:
     """The reason for the removal of a tool, in words."""
-    return REMOVED.get(reason, f"left out by {reason}" if reason.startswith("step ") else reason)
+    return REMOVED.get(reason, f"left out by {reason}" if reason.startswith(_OWN_STEP) else reason)
 
 
 def known_rows(candidates: Candidates) -> Bitset:
@@ -320,7 +321,8 @@ def _evidence(step: Candidates, row: int, toolkit: str, trail: Trail) -> dict[st
     at = np.flatnonzero(evidence.rows == row)
     for term, weight, scores in evidence.terms:
         if len(at) and abs(scores[at[0]]) >= _SHOWN:
-            found[f"{term} {scores[at[0]]:.2f}"] = weight * float(scores[at[0]])
+            sign = "+" if step.reason.startswith(_OWN_STEP) else "-"
+            found[f"{term} {scores[at[0]]:{sign}.2f}"] = weight * float(scores[at[0]])
     return found
 
 

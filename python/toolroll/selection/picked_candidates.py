@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from toolroll._core import Picked
 from toolroll.catalog.mark_table import MarkHit
 from toolroll.model.arrays import NO_ROWS, Rows, Scores
@@ -112,7 +114,9 @@ class PickedCandidates(Candidates):
             if found == "own_step":
                 name = self._said[-1][next(own_steps)]
                 reason, ranked = f"step {name}", slice(picked.core, None)
-                evidence: Evidence | None = Evidence(rows[ranked], ((name, 1.0, scores[ranked]),))
+                before = dict(zip(step.rows.tolist(), step.scores.tolist(), strict=True))
+                change = scores[ranked] - np.array([before[row] for row in rows[ranked].tolist()], np.float32)
+                evidence: Evidence | None = Evidence(rows[ranked], ((name, 1.0, change),))
             else:
                 evidence = self._evidence(found)
             step = Candidates(start.allowed, in_play, rows, scores, verb, reason, evidence, step)

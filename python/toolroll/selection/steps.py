@@ -52,8 +52,8 @@ class NarrowingStep(Protocol):
     def narrow(self, allowed: VisibleTools, turn: StepTurn, /) -> Collection[str]:
         """The names of the tools that this turn may select.
 
-        allowed: the tools that policy, settings and earlier steps leave; return it to keep all. Other
-        names are ignored.
+        allowed: the tools that policy, settings and earlier steps leave; return it to keep all. Names of
+            other tools are ignored; if no tool of the catalog has one of the names, the step has failed.
         """
         ...
 
@@ -66,10 +66,11 @@ class RerankingStep(Protocol):
     ) -> npt.ArrayLike | None:
         """A new score for each of these tools; None leaves the scores unchanged.
 
-        The highest score comes first; equal scores keep their order. Core tools are not among the tools,
-        because they are always selected.
+        The highest score comes first, and equal ones keep their order.
 
-        tools: best first. scores: float32[n]; higher is better, and 0 is no evidence.
+        tools: the best tools that were found, best first: as many as the profile's parameter `candidates`
+            (20 by default), or k if k is larger. Core tools are not among them: they are always selected.
+        scores: float32[n]; higher is better, and 0 is no evidence.
         """
         ...
 
@@ -99,10 +100,14 @@ def own_steps(steps: Iterable[Step]) -> tuple[OwnStep, ...]:
             if call is not None and (not callable(call) or inspect.iscoroutinefunction(call)):
                 raise InvalidInput(f"steps: {method} of {quoted(step)} must be a plain method")
         name = getattr(step, "name", None) or type(step).__name__
-        if isinstance(step, type) or not any(methods.values()):
+        if isinstance(step, type):
+            raise InvalidInput(f"steps: {quoted(step)} is a class, must be an instance of it")
+        if not any(methods.values()):
             raise InvalidInput(f"steps: {quoted(step)} must be an object with a method narrow or rerank")
-        if not isinstance(name, str) or any(name == other.name for other in found):
-            raise InvalidInput(f"steps: name {quoted(name)} must be a string that no other step has")
+        if not isinstance(name, str) or not name.isprintable():
+            raise InvalidInput(f"steps: name {quoted(name)} must be a line of printable text")
+        if any(name == other.name for other in found):
+            raise InvalidInput(f"steps: name {quoted(name)} must be a name that no other step has")
         found.append(OwnStep(name, **methods))
     return tuple(found)
 
@@ -133,7 +138,10 @@ class TurnSteps:
             kept = step.narrow(allowed, self._turn)
             if kept is allowed:
                 return candidates
-            rows = [known[name] for name in names(kept, "narrow: the result") if name in known]
+            wanted = names(kept, "narrow: the result")
+            rows = [known[name] for name in wanted if name in known]
+            if wanted and not rows:
+                raise InvalidInput(f"narrow: holds {quoted(wanted[0])} and no name of a tool")
             narrowed = candidates.narrow(
                 Bitset.of(len(self._catalog), np.array(rows, np.int32)), f"step {step.name}"
             )
@@ -156,14 +164,17 @@ class TurnSteps:
                 given = rerank([all_tools[row] for row in rows.tolist()], scores.copy(), self._turn)
                 if given is None:
                     return None
-                found = np.array(given, np.float32)
+                values = np.asarray(given)
+                if values.dtype.kind not in "biufO":
+                    raise InvalidInput(f"rerank: holds {quoted(given)}, must hold real numbers")
+                found = values.astype(np.float32)
                 if found.shape != scores.shape:
                     raise InvalidInput(
                         f"rerank: has shape {found.shape}, must be {scores.shape}: a score each"
                     )
                 if not np.isfinite(found).all():
                     raise InvalidInput("rerank: a score is NaN or infinite, must be finite")
-                return found
+                return None if np.array_equal(found, scores) else found
             except Exception as error:
                 self._failed(step, error)
                 return None

@@ -10,12 +10,14 @@ from inspect import isclass, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from toolroll.formats.visible_text import one_line
-from toolroll.model.errors import InvalidDefinition
+from toolroll.model.errors import InvalidDefinition, InvalidInput, quoted
 
 if TYPE_CHECKING:
-    from toolroll.gateway.hooks import CallHook
+    from toolroll.gateway.hooks import Hook
 
-_NEEDED = "must have the methods `async before(call)` and `async after(call, result)`"
+_SIGNATURES = {"before": "async def before(self, call)", "after": "async def after(self, call, result)"}
+_NEEDED = f"must have a method `{'` or `'.join(_SIGNATURES.values())}`"
+_BASE = "toolroll.gateway.hooks", "CallHook"  # by name: its module imports the package `mcp`
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +54,53 @@ class ConfiguredHook:
             if not hasattr(found, part):
                 fail(f"module {module!r} has no {name!r}")
             found = getattr(found, part)
-        if not callable(found) and not _is_hook(found):
-            fail(f"{reference!r} is no hook: it {_NEEDED}")
+        if not callable(found) and (problem := _problem(found)):
+            fail(f"{reference!r} is no hook: {problem}")
         return cls(found, fail)
 
-    def make(self) -> CallHook:
+    def make(self) -> Hook:
         """The hook.
 
         Raises:
             InvalidDefinition: the callable fails, or makes something else.
         """
         try:
-            hook: CallHook = self.found if _is_hook(self.found) else self.found()
+            hook: Hook = self.found() if callable(self.found) and _problem(self.found) else self.found
         except InvalidDefinition:
             raise
         except Exception as error:
             self.fail(f"cannot be made: {_error_text(error)}")
-        if not _is_hook(hook):
-            self.fail(f"makes no hook but a {type(hook).__name__}: it {_NEEDED}")
+        if problem := _problem(hook):
+            self.fail(f"makes no hook but a {type(hook).__name__}: {problem}")
         return hook
 
 
-def _is_hook(value: object) -> bool:
-    methods = (getattr(value, name, None) for name in ("before", "after"))
-    return not isclass(value) and all(map(iscoroutinefunction, methods))
+def checked_hook(hook: Hook) -> Hook:
+    """The hook.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if problem := _problem(hook):
+        raise InvalidInput(f"hooks: {quoted(hook)} is no hook: {problem}")
+    return hook
+
+
+def _problem(value: object) -> str:
+    """Why the value is no hook; "" if it is one."""
+    if isclass(value):
+        return "it is a class, must be an instance of it"
+    methods = {name: found for name in _SIGNATURES if (found := getattr(value, name, None)) is not None}
+    for name, method in methods.items():
+        if not iscoroutinefunction(method):
+            return f"its method {name} must be `{_SIGNATURES[name]}`"
+    return f"it {_NEEDED}" if all(map(_is_inherited, methods.values())) else ""
+
+
+def _is_inherited(method: object) -> bool:
+    """Whether it is a method of `CallHook` itself, which does nothing."""
+    module, name = getattr(method, "__module__", ""), getattr(method, "__qualname__", "")
+    return (module, name.rpartition(".")[0]) == _BASE
 
 
 def _error_text(error: Exception) -> str:

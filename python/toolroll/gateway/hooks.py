@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from mcp import MCPError
 
 from toolroll.formats.foreign_text import line_text, name_text
+from toolroll.formats.visible_text import one_line
 from toolroll.gateway.caller import Caller
-from toolroll.gateway.protocol import Json
+from toolroll.gateway.protocol import INTERNAL_ERROR, Json
 from toolroll.gateway.server_spec import ServerSpec
 from toolroll.model.tools import Tool
+
+_log = logging.getLogger("toolroll.gateway")
 
 _LONGEST_ARGUMENTS = 1_000  # characters that the user is shown
 
@@ -36,8 +41,24 @@ class Refused(Exception):
     """A hook refuses a call; its text is for the model."""
 
 
+class HookBefore(Protocol):
+    """A hook with the method `before` alone; see `CallHook`."""
+
+    async def before(self, call: PlannedCall, /) -> PlannedCall:
+        """See `CallHook.before`."""
+        ...
+
+
+class HookAfter(Protocol):
+    """A hook with the method `after` alone; see `CallHook`."""
+
+    async def after(self, call: PlannedCall, result: Json, /) -> Json:
+        """See `CallHook.after`."""
+        ...
+
+
 class CallHook(Protocol):
-    """Inspects calls of servers' tools. A subclass overrides the methods that it needs.
+    """Inspects calls of servers' tools. A subclass overrides what it needs; no hook has to be one.
 
     `before` runs in the order of the hooks, `after` in reverse order. An error in a hook fails its call.
     """
@@ -53,6 +74,55 @@ class CallHook(Protocol):
     async def after(self, call: PlannedCall, result: Json) -> Json:
         """Returns the result to send: a `CallToolResult` of MCP as JSON."""
         return result
+
+
+Hook: TypeAlias = HookBefore | HookAfter
+
+
+async def run_before(hook: Hook, call: PlannedCall) -> PlannedCall:
+    """The call after the hook's `before`; the same call if it has none.
+
+    Raises:
+        Refused: by the hook.
+        MCPError: the hook fails or returns something else; names the hook.
+    """
+    before = getattr(hook, "before", None)
+    if before is None:
+        return call
+    with _named(hook, "before"):
+        changed = await before(call)
+        if not isinstance(changed, PlannedCall):
+            raise TypeError(f"returned {type(changed).__name__}, must return the PlannedCall")
+    return changed
+
+
+async def run_after(hook: Hook, call: PlannedCall, result: Json) -> Json:
+    """The result after the hook's `after`; the same result if it has none.
+
+    Raises:
+        Refused: by the hook.
+        MCPError: the hook fails or returns something else; names the hook.
+    """
+    after = getattr(hook, "after", None)
+    if after is None:
+        return result
+    with _named(hook, "after"):
+        changed: Json = await after(call, result)
+        if not isinstance(changed, dict):
+            raise TypeError(f"returned {type(changed).__name__}, must return the result, a dictionary")
+    return changed
+
+
+@contextmanager
+def _named(hook: Hook, method: str) -> Iterator[None]:
+    try:
+        yield
+    except (Refused, MCPError):
+        raise
+    except Exception as error:
+        name = f"hook {type(hook).__module__}:{type(hook).__qualname__}: {method}"
+        _log.exception("%s failed", name)
+        raise MCPError(INTERNAL_ERROR, one_line(f"{name}: {type(error).__name__}: {error}", 1_000)) from error
 
 
 class AskFirst(CallHook):

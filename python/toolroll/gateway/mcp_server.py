@@ -13,7 +13,7 @@ from toolroll import Context, __version__
 from toolroll.gateway.caller import Caller, FindCaller
 from toolroll.gateway.clients import KnownClient
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.hooks import CallHook
+from toolroll.gateway.hooks import Hook
 from toolroll.gateway.offers import Offers, Subscriptions
 from toolroll.gateway.protocol import INTERNAL_ERROR, Json
 from toolroll.gateway.server_side import Incoming, RequestFunction, ServerSide
@@ -32,7 +32,7 @@ _INSTRUCTIONS = (
 class McpServer:
     """Answers all clients, and determines the caller of each request."""
 
-    def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[CallHook] = ()) -> None:
+    def __init__(self, gateway: Gateway, caller_of: FindCaller, hooks: Iterable[Hook] = ()) -> None:
         """hooks: run around each call, inside the hooks of the options."""
         self._gateway, self._caller_of = gateway, caller_of
         self._tools = ToolCalls(gateway, hooks)

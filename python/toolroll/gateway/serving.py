@@ -31,8 +31,9 @@ from toolroll.front.connections import Front
 from toolroll.front.limits import FrontLimits, fitted
 from toolroll.gateway.caller import FindCaller, configured_caller
 from toolroll.gateway.configuration import Configuration
+from toolroll.gateway.configured_hooks import checked_hook
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.hooks import CallHook
+from toolroll.gateway.hooks import Hook
 from toolroll.gateway.http_endpoints import HttpSessions, RestEndpoint
 from toolroll.gateway.identity import Identity, identified_caller, on_authentication_error
 from toolroll.gateway.mcp_server import McpServer
@@ -53,7 +54,7 @@ async def open_gateway(
     state: Path,
     *,
     caller_of: FindCaller | None = None,
-    hooks: Iterable[CallHook] = (),
+    hooks: Iterable[Hook] = (),
     keeper: Literal["thread", "process"] = "thread",
 ) -> AsyncIterator[tuple[Gateway, McpServer]]:
     """Runs a gateway and the server in front of it.
@@ -63,9 +64,10 @@ async def open_gateway(
 
     Raises:
         InvalidDefinition: a hook of the configuration cannot be made.
+        InvalidInput: one of `hooks` is no hook.
     """
     began = time.monotonic()  # opening a registry counts towards the time for the first list
-    hooks = (*[each.make() for each in configuration.hooks], *hooks)
+    hooks = (*[each.make() for each in configuration.hooks], *map(checked_hook, hooks))
     private_folder(state)
     options = configuration.options
     url = registry_url(options, state)

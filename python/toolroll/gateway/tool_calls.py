@@ -17,7 +17,7 @@ from toolroll.formats.schemas import SentTools, sent_tools
 from toolroll.gateway.caller import Caller
 from toolroll.gateway.clients import KnownClient
 from toolroll.gateway.gateway import Gateway
-from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused
+from toolroll.gateway.hooks import AskFirst, Hook, PlannedCall, Refused, run_after, run_before
 from toolroll.gateway.logs import Ending
 from toolroll.gateway.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Json, text_result
 from toolroll.gateway.questions import TOO_MANY, URL_NEEDED
@@ -46,15 +46,15 @@ _NO_FAULT = (INTERNAL_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, TOO_MANY, URL_NEE
 class ToolCalls:
     """Serves clients' requests about tools."""
 
-    def __init__(self, gateway: Gateway, hooks: Iterable[CallHook] = ()) -> None:
+    def __init__(self, gateway: Gateway, hooks: Iterable[Hook] = ()) -> None:
         """hooks: run around each call, inside the hooks of the options."""
         self._gateway, self._catalog, self._options = gateway, gateway.catalog, gateway.options
         self._clients, self._sign_ins = gateway.clients, gateway.sign_in_tool
         limit = self._options.result_limit
         self._results = LimitResults(limit, self._clients) if limit else None
-        limiting: list[CallHook] = [self._results] if self._results else []
-        asking: list[CallHook] = [AskFirst()] if self._options.destructive == "ask" else []
-        self._hooks: Sequence[CallHook] = (*limiting, *asking, *hooks)
+        limiting: list[Hook] = [self._results] if self._results else []
+        asking: list[Hook] = [AskFirst()] if self._options.destructive == "ask" else []
+        self._hooks: Sequence[Hook] = (*limiting, *asking, *hooks)
         self._recording = anyio.Semaphore(_RECORDS)
 
     async def list_tools(self, caller: Caller) -> SentTools:
@@ -202,10 +202,10 @@ class ToolCalls:
         ending: Ending = "cancelled"
         began, problem = time.perf_counter(), ""
         asked_at = began
-        passed: list[CallHook] = []
+        passed: list[Hook] = []
         try:
             for hook in self._hooks:
-                call = await hook.before(call)
+                call = await run_before(hook, call)
                 passed.append(hook)
             connection = await upstream.connection_of(self._gateway.user_of(call.caller.context))
             asked: Json = {"name": route.tool, "arguments": dict(call.arguments)}
@@ -221,7 +221,7 @@ class ToolCalls:
                 worked = None
             report = _report(worked, asked_at)
             for hook in reversed(passed):
-                result = await hook.after(call, result)
+                result = await run_after(hook, call, result)
             return result, report
         except (Refused, InvalidInput) as error:
             ending, problem = "refused", str(error)

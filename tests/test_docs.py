@@ -115,6 +115,15 @@ def test_every_public_name_is_on_the_api_page():
     assert listed == {*toolroll.__all__, *toolroll._OF_EXTRAS} - {"__version__"}
 
 
+def test_the_names_that_pages_and_examples_import_for_parts_of_ones_own_are_on_the_api_page():
+    texts = [
+        path.read_text("utf-8") for path in (*(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/*.py"))
+    ]
+    rooms = r"from toolroll\.(?:embedders|formats\.providers|gateway\.hooks)[\w.]* import (.+)"
+    names = {name for text in texts for found in re.findall(rooms, text) for name in found.split(", ")}
+    assert len(names) > 5 and [name for name in sorted(names) if name not in API] == []
+
+
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "zensical.toml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):

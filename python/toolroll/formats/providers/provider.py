@@ -1,7 +1,8 @@
 """`Provider`: all that toolroll knows about one interface of a provider, in one value.
 
-A package of yours adds one by an entry point of the group `toolroll.providers`. A provider that resembles one
-of ours is a copy: ``replace(PROVIDERS["openai"], name="mistral", most_tools=None, requests=())``.
+Your own package can add a provider by an entry point of the group `toolroll.providers`. If the provider
+resembles one of ours, copy ours with other fields:
+``replace(PROVIDERS["openai"], name="mistral", most_tools=None, requests=())``.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.contract.test_stages import pipeline_of, turns
 from tests.strategies import definitions, parameters
+from tests.table import each_row
 from toolroll import Context, InvalidInput, Profile, Rule, StepTurn, Tool, Toolroll
 from toolroll.selection.steps import own_steps
 
@@ -264,7 +265,7 @@ def test_a_rule_holds_whatever_a_step_wants():
     assert roll.select("rain mail at home", Context(user="bob")).names == ("eu_1",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "told"),
     [
         (object(), "must be an object with a method narrow or rerank"),
@@ -273,7 +274,6 @@ def test_a_rule_holds_whatever_a_step_wants():
         (None, "must be an object with a method"),
         *((type("Named", (Region,), {"name": name})(), "printable") for name in (7, "a\nb", "\x1b[31mred")),
     ],
-    ids=str,
 )
 def test_what_is_no_step_is_refused(step, told):
     with pytest.raises(InvalidInput, match=f"steps: .*{told}"):

@@ -14,7 +14,7 @@ from tests.decisions.audit import Audit
 from toolroll import Tool
 from toolroll._core import Bitset
 from toolroll.formats.providers import PROVIDERS
-from toolroll.selection.delivery import _Request
+from toolroll.selection.delivery import _DeliveryRequest
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
 from toolroll.sessions.name_lookup import NameLookup
@@ -65,13 +65,13 @@ def plant_in_policy(patch: pytest.MonkeyPatch) -> None:
 
 def plant_in_deliveries(patch: pytest.MonkeyPatch) -> None:
     """Requests hold all tools of the catalog."""
-    real = _Request.whole
+    real = _DeliveryRequest.whole
 
-    def whole(request: _Request, *core: object) -> object:
+    def whole(request: _DeliveryRequest, *core: object) -> object:
         everything = replace(request.offer, allowed=Bitset.full(len(request.offer.catalog)))
         return real(replace(request, offer=everything), *core)
 
-    patch.setattr(_Request, "whole", whole)
+    patch.setattr(_DeliveryRequest, "whole", whole)
 
 
 def plant_in_replies(patch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ KEPT = {
     "retrieval.words": "found by its words alone",
     "no_match": "fallback: nothing matched",
     "failed.open": "nothing could be cut, handed on",
-    "failed.pick": "the core could not rank: a core tool, or asked for by the call",
+    "failed.pick": "the core could not rank: a core tool, asked for by the call, or by name",
     "route.default": "default toolkit",
     "route.ignore": "default toolkit",
     "base": "base toolkit",

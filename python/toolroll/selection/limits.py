@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolroll._core import Bitset
 from toolroll.catalog.stacked import Costs
 from toolroll.model.context import Turn
+
+_UNRANKED = 128  # tools of a turn that cannot be ranked, as many as most providers take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +50,18 @@ class Limits:
         """The tokens of these rows together."""
         return int(self.costs[np.array(rows, np.int32)].sum()) if rows else 0
 
-    def without_ranking(self, turn: Turn) -> list[int]:
-        """The rows for a turn that cannot be ranked: core tools, and the tools that the call names."""
+    def without_ranking(self, turn: Turn, allowed: Bitset) -> list[int]:
+        """The rows for a turn that cannot be ranked: core tools, tools that the call names, others by name.
+
+        At most 128, unless the caller asks for everything.
+        """
         named = (self.names.get(name) for name in turn.always_include)
-        rows = list(dict.fromkeys((*self.core, *(row for row in named if row is not None))))
-        rows = rows[: self.most(turn)]
+        first = dict.fromkeys((*self.core, *(row for row in named if row is not None)))
+        rows = [row for row in first if row in allowed]
+        rows += [row for row in allowed.rows().tolist() if row not in first]
+        if turn.context.everything:
+            rows = rows[: self.provider_limits[turn.context.provider]]
+        else:
+            most = self.most(turn)
+            rows = rows[: _UNRANKED if most is None else min(most, _UNRANKED)]
         return rows if turn.budget_tokens is None else self.affordable(rows, turn.budget_tokens)

@@ -196,7 +196,7 @@ class Pipeline:
         runner: _Runner,
         steps: tuple[OwnStep, ...] = (),
     ) -> Candidates:
-        """The tools that the core selects. If it fails: core tools and the tools that the call names."""
+        """The tools that the core selects. If it fails: `Limits.without_ranking`."""
         start, reranks = time.perf_counter_ns(), _NO_RERANKS
         if steps:
             own = TurnSteps(steps, self.catalog, turn, runner.failures)
@@ -204,9 +204,10 @@ class Pipeline:
         try:
             picked = picker(candidates, turn, self.pages, reranks)
         except Exception as error:
-            _log.exception("the core failed to select, which is a bug in toolroll: core tools stand in")
+            _log.exception("the core failed to select, a bug in toolroll: tools stand in unranked")
             runner.failures.append(Failure("pick", error))
-            rows = np.array(self.limits.without_ranking(turn), np.int32)
+            pool = candidates.allowed if candidates.pool is None else candidates.pool
+            rows = np.array(self.limits.without_ranking(turn, pool), np.int32)
             picked = candidates.narrow(rows, "failed.pick")
         runner.timings.append(("pick", time.perf_counter_ns() - start))
         return picked

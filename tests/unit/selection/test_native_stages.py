@@ -265,23 +265,23 @@ def broken(pipeline: Pipeline) -> Pipeline:
 
 
 @given(worlds())
-def test_a_core_that_fails_leaves_core_tools_and_the_named_ones_that_are_allowed(world):
+def test_a_core_that_fails_leaves_allowed_tools_with_core_tools_first(world):
     pipeline = broken(world.pipeline)
     for turn in world.turns:
         selection = pipeline.decide(turn)
         continues = turn.shown is not None and not turn.text and not turn.is_search
         assert selection.degraded == (() if continues else ("pick",))
-        core = {pipeline.catalog.tools[row].name for row in pipeline.limits.core}
-        shown = (
-            {*(turn.shown or ()), *selection.turn.conversation.held(pipeline.retention)}
-            if (turn.shown is not None and turn.conversation is not None)
-            else {*(turn.shown or ())}
-        )
-        is_whole = turn.conversation is not None and turn.conversation.is_whole
         allowed = pipeline.catalog.names_of(selection.candidates.allowed.rows().tolist())
         assert set(selection.names) <= set(allowed)
-        if turn.shown is None or not is_whole:
-            assert set(selection.names) <= core | {*turn.always_include} | shown
+        if turn.shown is None:
+            core = [pipeline.catalog.tools[row].name for row in pipeline.limits.core]
+            first = [*dict.fromkeys((*core, *turn.always_include))]
+            expected = [name for name in first if name in allowed]
+            expected += [name for name in allowed if name not in first]
+            if turn.budget_tokens is None:
+                assert list(selection.names) == expected[: pipeline.limits.most(turn)]
+            else:
+                assert set(selection.names) <= set(expected)
 
 
 def test_a_core_that_fails_is_logged_as_a_bug_and_counted(caplog):
@@ -290,7 +290,8 @@ def test_a_core_that_fails_is_logged_as_a_bug_and_counted(caplog):
     roll._engine.swap(replace(snapshot, shared=broken(snapshot.shared)))
     with caplog.at_level(logging.ERROR, "toolroll"):
         picked = roll.select("rain at home", k=3, always_include=("tool_3",))
-    assert picked.names == ("core", "tool_3") and picked.degraded == ("pick",)
+    assert picked.names[:3] == ("core", "tool_3", "tool_0") and picked.degraded == ("pick",)
+    assert sorted(picked.names) == sorted([tool.name for tool in TOOLS] + ["core"])
     assert "out of order" in picked.explain() and "could not rank" in picked.explain("core")
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "bug in toolroll" in caplog.text and "RuntimeError: out of order" in caplog.text

@@ -80,10 +80,9 @@ def test_every_operation_has_a_module(service):
 
 def test_a_selection_and_its_outcome(service):
     with client(service) as caller:
-        schemas = of("models.selections_select_schemas_type_0", "SelectionsSelectSchemasType0")
         body = model("SelectBody", message="asks a host", k=3, context={"org": "acme", "tier": "team"})
         picked = call(
-            "selections.selections_select", client=caller, body=body, schemas=schemas.OPENAI, receipt=True
+            "selections.selections_select", client=caller, body=body, schemas="openai", receipt=True
         ).parsed
         assert picked.names == ["ping"]
         assert picked.schemas[0].to_dict()["function"]["name"] == "ping"

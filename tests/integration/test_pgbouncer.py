@@ -58,36 +58,38 @@ def pooled(direct: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the same through PgBouncer in transaction mode, with four connections to the server."""
     if PGBOUNCER is None:
         pytest.skip("pgbouncer is not installed")
-    proxy, own, parsed = Proxy(direct), free_port(), sa.make_url(direct)
-    path = tmp_path / "pgbouncer.ini"
-    names = {"database": parsed.database, "port": proxy.port, "own": own, "user": parsed.username}
-    path.write_text(CONFIGURATION.format(**names))
-    is_root = os.geteuid() == 0  # which it refuses to run as
-    if is_root:
-        path.chmod(0o644)
+    proxy, parsed = Proxy(direct), sa.make_url(direct)
+    names = {"database": parsed.database, "port": proxy.port, "user": parsed.username}
+    path, log = tmp_path / "pgbouncer.ini", tmp_path / "pgbouncer.log"
+    user = None
+    if os.geteuid() == 0:  # which it refuses to run as
+        user = "nobody"
         for folder in path.parents:
             if folder.stat().st_uid == 0 and folder != Path("/"):
                 folder.chmod(folder.stat().st_mode | 0o011)
-    process = subprocess.Popen(
-        [PGBOUNCER, "-q", str(path)],
-        user="nobody" if is_root else None,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = parsed.set(host="127.0.0.1", port=own, query={}).render_as_string(hide_password=False)
+    deadline, process = time.monotonic() + 60, None
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                psycopg.connect(url, connect_timeout=2).close()
-                break
-            except psycopg.OperationalError:
-                assert process.poll() is None and time.monotonic() < deadline, "pgbouncer does not answer"
-                time.sleep(0.05)
+        while process is None or process.poll() is not None:  # such as a port that was taken meanwhile
+            assert time.monotonic() < deadline, f"pgbouncer ends: {log.read_text()}"
+            own = free_port()
+            path.write_text(CONFIGURATION.format(**names, own=own))
+            path.chmod(0o644)
+            url = parsed.set(host="127.0.0.1", port=own, query={}).render_as_string(hide_password=False)
+            with log.open("wb") as output:
+                command = [PGBOUNCER, "-q", str(path)]
+                process = subprocess.Popen(command, user=user, stdout=output, stderr=output)
+            while process.poll() is None:
+                try:
+                    psycopg.connect(url, connect_timeout=2).close()
+                    break
+                except psycopg.OperationalError:
+                    assert time.monotonic() < deadline, "pgbouncer does not answer"
+                    time.sleep(0.05)
         yield url
     finally:
-        process.terminate()
-        process.wait(10)
+        if process is not None:
+            process.terminate()
+            process.wait(60)
         proxy.close()
 
 

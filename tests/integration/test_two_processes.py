@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from tests.table import each_row
 from toolroll import Tool
 from toolroll.registry.registry import Registry
 
@@ -31,7 +30,7 @@ with Toolroll.open(sys.argv[1], follow=follow) as roll:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="clocks of two processes do not compare there")
-@each_row(("listens", "poll_s"), [("listens", "5"), ("deaf", "0.5")])
+@pytest.mark.parametrize(("listens", "poll_s"), [("listens", "5"), ("deaf", "0.5")])
 def test_a_change_in_one_process_is_selected_in_the_other_within_a_second(database_url, listens, poll_s):
     with Registry.open(database_url, actor="ada") as registry:
         for at in range(20):

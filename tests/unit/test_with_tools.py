@@ -249,13 +249,13 @@ def test_a_report_by_event_id_finds_the_selection(roll):
 
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     built: list[int] = []
-    plain = tool_lists.McpToolLists._read
+    plain = tool_lists.ToolLists._read
 
     def read(self: Any, items: Any) -> Any:
         built.append(len(items))
         return plain(self, items)
 
-    monkeypatch.setattr(tool_lists.McpToolLists, "_read", read)
+    monkeypatch.setattr(tool_lists.ToolLists, "_read", read)
     return built
 
 
@@ -404,7 +404,7 @@ def test_a_failure_that_lasts_is_logged_once_for_all_requests(caplog):
 
 
 def test_only_the_last_lists_are_kept(roll, monkeypatch):
-    lists = tool_lists.McpToolLists(roll._home._builder, most=3)
+    lists = tool_lists.ToolLists(roll._home._builder, most=3)
     base = roll._engine.snapshot
     requests = [[chat(f"tool_{i}_{j}", "Text.") for j in range(3)] for i in range(6)]
     for request in requests[:3]:
@@ -420,7 +420,7 @@ def test_only_the_last_lists_are_kept(roll, monkeypatch):
 
 
 def test_lists_are_kept_within_their_memory(roll):
-    lists = tool_lists.McpToolLists(roll._home._builder, most_bytes=200_000)
+    lists = tool_lists.ToolLists(roll._home._builder, most_bytes=200_000)
     base = roll._engine.snapshot
     for i in range(20):
         lists.snapshot([chat(f"tool_{i}_{j}", "Text. " * 50) for j in range(4)], base)

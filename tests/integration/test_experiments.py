@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from toolroll import Context, Follow, Tool, Toolroll
+from toolroll import Context, Follow, Profile, Tool, Toolroll
 from toolroll.learning.experiments import Experiment
+from toolroll.model.errors import InvalidInput
 from toolroll.registry.analytics.experiments import counts, find, start, stop
 from toolroll.registry.registry import Registry
 
@@ -55,3 +56,25 @@ def test_units_get_their_variant_which_stands_in_the_event_and_is_counted(databa
 
     stop(database, "ranking", actor="ann")
     until(lambda: not selected("u1").turn.variant)
+
+
+def test_a_variant_whose_package_is_broken_or_gone_costs_only_itself(database, database_url, monkeypatch):
+    looked_up = []
+
+    def plugin(group, name):
+        looked_up.append(name)
+        return Profile()
+
+    monkeypatch.setattr("toolroll.selection.profiles.plugin", plugin)
+    start(database, Experiment("profiles", {"default": 0.4, "mine": 0.3, "gone": 0.3}), actor="ann")
+    looked_up.clear()
+
+    def broken(group, name):
+        looked_up.append(name)
+        if name == "mine":
+            raise InvalidInput("toolroll.profiles 'mine': mine:P of package mine cannot be imported: OSError")
+
+    monkeypatch.setattr("toolroll.selection.profiles.plugin", broken)
+    with Toolroll.open(database_url) as roll:
+        assert roll.ready and set(roll._engine.snapshot.shared.variants) == {"default"}
+    assert set(looked_up) == {"gone", "mine"}  # no package is read for a profile of ours

@@ -17,7 +17,14 @@ from typing import Any, TypeAlias
 from toolroll.catalog.catalog import Catalog
 from toolroll.learning.experiments import Experiment
 from toolroll.model.embedder import Embedder
-from toolroll.model.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
+from toolroll.model.errors import (
+    EmbedderUnavailable,
+    Failure,
+    InvalidDefinition,
+    InvalidInput,
+    NotFound,
+    ToolrollError,
+)
 from toolroll.model.tools import Route, Tool, Toolkit
 from toolroll.registry.editing.vectors import StoredEmbedder
 from toolroll.registry.follow.replica import Replica
@@ -26,7 +33,7 @@ from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
-from toolroll.selection.profiles import profile, profile_names
+from toolroll.selection.profiles import profile
 from toolroll.selection.snapshot import Snapshot
 
 _log = logging.getLogger("toolroll")
@@ -315,7 +322,14 @@ class Reconciler:
     def _set_variants(self, replica: Replica) -> None:
         """Makes the builder build pipelines for the variants of the replica's experiments."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
-        variants = {name: profile(name) for name in profile_names() if name in names}
+        variants = {}
+        for name in sorted(names):
+            try:
+                variants[name] = profile(name)
+            except NotFound:  # a profile of a later version, or of a package that is not installed here
+                continue
+            except InvalidInput as error:  # another package is broken: its variant is not served
+                _log.warning("%s", error)
         self._builder, self._experiments = replace(self._builder, variants=variants), replica.experiments
 
     def _remove_withdrawn(self) -> None:

@@ -100,20 +100,23 @@ def _of_model(module: str, name: str, waits: bool, model: str) -> Embedder:
 
 def _from_package(choice: str, name: str, make: Any, arguments: list[str]) -> Embedder:
     """The embedder of an installed package, with a cache unless it is instant."""
-    source = (
-        f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} (package {offered_by(GROUP, name)})"
-    )
     try:
         made = make(*arguments) if callable(make) else make
     except Exception as error:  # the other package's function may raise anything
-        sentence = f"{source} fails: {type(error).__name__}: {error}"
+        sentence = f"{_entry_point(choice, name)} fails: {type(error).__name__}: {error}"
         if isinstance(error, (TypeError, ValueError)):  # the text after the colon is wrong, or the function
             raise InvalidInput(sentence) from error
         raise EmbedderUnavailable(sentence, retry_after_s=getattr(error, "retry_after_s", None)) from error
     if fault := fault_of(made):
-        raise InvalidInput(f"{source} makes {fault}, must make an Embedder")
+        raise InvalidInput(f"{_entry_point(choice, name)} makes {fault}, must make an Embedder")
     found = as_embedder(made)
     return found if found.is_instant else _cached(found)
+
+
+def _entry_point(choice: str, name: str) -> str:
+    """The beginning of an error message about an installed package."""
+    package = offered_by(GROUP, name)
+    return f"embedder {quoted(choice)}: the entry point {name!r} of {GROUP} (package {package})"
 
 
 def _model_and_url(model: str) -> tuple[str, str, str]:

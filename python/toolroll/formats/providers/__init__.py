@@ -16,7 +16,7 @@ from toolroll.formats.providers.provider import HOWS, How, Provider, ToolSearch
 from toolroll.formats.providers.references import Notes
 from toolroll.formats.providers.request_form import RequestForm
 from toolroll.model.errors import InvalidInput, quoted
-from toolroll.runtime.plugins import offered_by, plugin, plugin_names
+from toolroll.runtime.plugins import known_names, offered_by, plugin, plugin_names
 
 __all__ = [
     "HOWS",
@@ -51,7 +51,7 @@ def provider_of(name: str) -> Provider:
         InvalidInput: there is none, or a package offers something else under the name.
     """
     if (found := find_provider(name)) is None:
-        known = ", ".join([*PROVIDERS, *sorted(_installed_names().difference(PROVIDERS))])
+        known = ", ".join(known_names(GROUP, PROVIDERS))
         raise InvalidInput(f"provider is {quoted(name)}, must be one of {known}")
     return found
 
@@ -111,9 +111,7 @@ class _MostTools(dict[str, "int | None"]):
     def __missing__(self, name: str) -> int | None:
         try:
             provider = find_provider(name)
-        except (
-            InvalidInput
-        ):  # the caller who asks for the provider's form gets the error; a selection goes on
+        except InvalidInput:  # the error is for whoever asks for the provider's form; a selection goes on
             return None
         return None if provider is None else provider.most_tools
 
